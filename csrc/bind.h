@@ -1,0 +1,7 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+namespace coli {
+void bind_matmul(nanobind::module_& m);  // quantise, pack, matmul, moe
+void bind_ops(nanobind::module_& m);     // norms, rope, softmax, routers, attention
+}  // namespace coli
