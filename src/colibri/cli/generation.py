@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,23 +39,20 @@ def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = Fa
     on_progress: OnProgress | None = (
         None if quiet else lambda p: progress.update(lambda: prefill_line(p))
     )
+    chunks = start(on_progress)
     try:
-        with closing(_closable(start(on_progress))) as chunks:
-            for chunk in chunks:
-                if answer.ttft_seconds is None and chunk.token_ids:
-                    answer.ttft_seconds = time.perf_counter() - begin
-                    progress.close()
-                _take(chunk, answer, as_ids)
+        for chunk in chunks:
+            if answer.ttft_seconds is None and chunk.token_ids:
+                answer.ttft_seconds = time.perf_counter() - begin
+                progress.close()
+            _take(chunk, answer, as_ids)
     finally:
+        if isinstance(chunks, Generator):
+            chunks.close()  # cancels; without effect on one that has ended
         progress.close()
         answer.seconds = time.perf_counter() - begin
     if answer.finish_reason == "error":
         raise ColibriError("the answer ended early because of an error")
-
-
-def _closable(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """As a generator, whose close() reaches the engine's stream at once."""
-    yield from chunks
 
 
 def _take(chunk: Chunk, answer: Answer, as_ids: bool) -> None:
