@@ -11,7 +11,8 @@ from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
 from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
-from colibri.layers.mla import LatentAttention, load_absorbed
+from colibri.layers.absorb import load_absorbed
+from colibri.layers.mla import LatentAttention
 from colibri.layers.moe import MoE
 from colibri.layers.rope import Rope, rope_from_config
 from colibri.models.config import DecoderConfig, in_range, of_length, one_of, parse_config, refuse_unless
