@@ -1,14 +1,14 @@
 """Models for the tests: the tiny checkpoints as downloaded and converted, made once a run."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
+from colibri.convert.loop import convert
 
 import golden
 from colibri.container.jsonfile import read_json
-from colibri.convert.loop import convert
 from colibri.models.registry import family_for
 
 ModelOf = Callable[[str, str], Path]
@@ -16,9 +16,10 @@ ModelOf = Callable[[str, str], Path]
 
 @pytest.fixture(scope="session")
 def model_of(tmp_path_factory: pytest.TempPathFactory) -> ModelOf:
-    """model_of(family, variant): "source" is the checkpoint itself, "int4" and "int8" are conversions of it."""
+    """model_of(family, variant): "source" is the checkpoint itself, "int4" and "int8" are
+    conversions of it."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def build(family: str, variant: str) -> Path:
         source = golden.tiny(family)
         if variant == "source":

@@ -1,4 +1,5 @@
-"""Against transformers: the tiny checkpoints' logits at source precision, cast to bf16, and quantised."""
+"""Against transformers: the tiny checkpoints' logits at source precision, cast to bf16, and
+quantised."""
 
 import json
 import shutil
@@ -25,7 +26,9 @@ def test_source_precision(family: str) -> None:
     ref = golden.reference(family)
     with LLM(golden.tiny(family), **EXACT) as llm:
         logits = llm.forward(ref.prompt_ids)
-        answer = llm.generate(ref.prompt_ids, SamplingParams(temperature=0, max_tokens=8, ignore_eos=True))
+        answer = llm.generate(
+            ref.prompt_ids, SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+        )
         last = llm.forward([*ref.prompt_ids, *ref.greedy_ids])[-1]
     assert np.abs(logits - ref.prompt_logits).max() <= 1e-3
     assert list(answer.token_ids) == ref.greedy_ids
@@ -74,7 +77,11 @@ def copy_with(family: str, target: Path, change: Any, *, as_bf16: bool = False) 
     data = b""
     for name, w in tensors.items():
         raw = (w.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-        header[name] = {"dtype": "BF16", "shape": list(w.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {
+            "dtype": "BF16",
+            "shape": list(w.shape),
+            "data_offsets": [len(data), len(data) + len(raw)],
+        }
         data += raw
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

@@ -1,4 +1,5 @@
-"""Every promise is tested over every family, as downloaded at full precision and converted at the default one."""
+"""Every promise is tested over every family, as downloaded at full precision and converted at the
+default one."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

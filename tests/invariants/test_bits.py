@@ -50,7 +50,8 @@ def test_eviction_between_tokens(subject: Any, expected: F32) -> None:
 
 
 def test_unlike_sequences_in_one_batch(subject: Any, expected: F32) -> None:
-    """A sequence's rows beside a longer one, a shorter one and a single token at another position."""
+    """A sequence's rows beside a longer one, a shorter one and a single token at another
+    position."""
     prompt = subject.prompt
     other = [(7 * t + 3) % 100 for t in prompt]
     with subject.open(cache_experts=2) as llm:
@@ -58,7 +59,13 @@ def test_unlike_sequences_in_one_batch(subject: Any, expected: F32) -> None:
         advance(llm, [(states[2], other[:9])])
         advance(llm, [(states[0], prompt[:5]), (states[1], other), (states[3], prompt[:1])])
         logits = advance(
-            llm, [(states[1], other[:3]), (states[0], prompt[5:]), (states[2], other[9:10]), (states[3], prompt[1:])]
+            llm,
+            [
+                (states[1], other[:3]),
+                (states[0], prompt[5:]),
+                (states[2], other[9:10]),
+                (states[3], prompt[1:]),
+            ],
         )
     n = len(prompt)
     assert_same_bits(logits[3 : 3 + n - 5], expected[5:])
@@ -86,7 +93,9 @@ def test_generation_equals_teacher_forcing(subject: Any) -> None:
         alone = llm.generate(subject.prompt, params)
         several = llm.generate([subject.prompt, subject.prompt[:3], subject.prompt], params)
         forced = llm.forward([*subject.prompt, *alone.token_ids])
-    assert [int(row.argmax()) for row in forced[len(subject.prompt) - 1 : -1]] == list(alone.token_ids)
+    assert [int(row.argmax()) for row in forced[len(subject.prompt) - 1 : -1]] == list(
+        alone.token_ids
+    )
     assert several[0].token_ids == several[2].token_ids == alone.token_ids
     assert several[0].logprobs == alone.logprobs
 
