@@ -1,26 +1,27 @@
-"""colibri runs mixture-of-experts language models that are far larger than memory.
+"""Mixture-of-experts language models larger than memory, streamed from disk.
 
-from colibri import LLM, SamplingParams
-
-with LLM("path/to/model", ram="6GB") as llm:
-    print(llm.generate("Once upon a time", SamplingParams(temperature=0)).text)
+`from colibri import LLM, SamplingParams`. Both are imported on use, so `import colibri` is quick.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
     from colibri.sampling import SamplingParams
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = ["LLM", "SamplingParams", "__version__"]
 
 _HOMES = {"LLM": "colibri.llm", "SamplingParams": "colibri.sampling"}
 
 
-def __getattr__(name: str) -> object:
-    # On first use: the version, the errors and `coli --help` need neither NumPy nor the kernels.
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("colibri-moe")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'colibri' has no attribute {name!r}")

@@ -18,7 +18,7 @@ from colibri.cli.options import (
     take_sampling,
     with_given,
 )
-from colibri.errors import ColibriError, ConfigError, UnsupportedModelError
+from colibri.errors import ColibriError, ConfigError, TokenizerError
 
 HELP = (
     "/stats  what the last answer cost",
@@ -42,7 +42,7 @@ def command(system: str | None, quiet: bool, **flags: Any) -> None:
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     with load(config, quiet=quiet or not interactive).llm as llm:
         if llm.chat_template is None:
-            raise UnsupportedModelError(
+            raise TokenizerError(
                 "this model has no chat template; `coli run` takes a prompt as it is"
             )
         params = with_given(llm.default_params, given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from colibri import errors
+from colibri.cli import terminal
 
 INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
 BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
@@ -29,8 +30,8 @@ def exit_code(error: BaseException) -> int:
 
 
 def message(error: BaseException) -> str:
-    """The text after "coli: error: ", on one line."""
-    return " ".join(_text(error).split())
+    """The text after "coli: error: "; a few errors of our own have lines of detail."""
+    return terminal.harmless(_text(error))
 
 
 def _text(error: BaseException) -> str:
@@ -48,8 +49,8 @@ def _text(error: BaseException) -> str:
         case OSError():
             return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
         case _:
-            kind = type(error).__name__
-            return f"internal error ({kind}: {error}); COLI_DEBUG=1 shows where, please report it"
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            return f"internal error ({what}); COLI_DEBUG=1 shows where, please report it"
 
 
 def _usage_hint(error: click.UsageError) -> str:

@@ -34,11 +34,16 @@ SAMPLING: tuple[tuple[str, type, str], ...] = (
 def engine_options(command: Command) -> Command:
     """One flag for each setting of `colibri.config`; values are checked there, not by click."""
     for setting in reversed(SETTINGS):
-        names = [setting.flag, "-m"] if setting.field == "model" else [setting.flag]
-        metavar = "DIR" if setting.field == "model" else "VALUE"
-        text = setting.help if setting.field == "model" else f"{setting.help} [{setting.form}]"
-        command = click.option(*names, setting.field, metavar=metavar, help=text)(command)
+        command = setting_option(setting.field)(command)
     return command
+
+
+def setting_option(field: str) -> Callable[[Command], Command]:
+    setting = next(s for s in SETTINGS if s.field == field)
+    if field == "model":
+        return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
+    text = f"{setting.help} [{setting.form}]"
+    return click.option(setting.flag, field, metavar="VALUE", help=text)
 
 
 def sampling_options(command: Command) -> Command:
@@ -63,10 +68,18 @@ def sampling_options(command: Command) -> Command:
 
 def take_config(flags: dict[str, Any]) -> EngineConfig:
     """The configuration from these flags (taken out of the mapping), environment and file."""
-    own = {setting.field: flags.pop(setting.field) for setting in SETTINGS}
+    return _resolve({setting.field: flags.pop(setting.field) for setting in SETTINGS})
+
+
+def take_model(flag: str | None) -> str | None:
+    """The model by flag, environment or file; None: the embedded one."""
+    return _resolve({"model": flag}).model
+
+
+def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
     for warning in unknown_variables(os.environ):
         terminal.say(f"coli: warning: {warning}")
-    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **own)
+    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
 
 
 def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:

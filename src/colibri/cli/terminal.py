@@ -28,8 +28,13 @@ def is_terminal(stream: TextIO) -> bool:
 
 def write_answer(text: str) -> None:
     """Text of the model to stdout at once; a terminal is not handed control characters."""
-    sys.stdout.write(text.translate(_CONTROLS) if sys.stdout.isatty() else text)
+    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
     sys.stdout.flush()
+
+
+def harmless(text: str) -> str:
+    """Text that a terminal shows and does not obey."""
+    return text.translate(_CONTROLS)
 
 
 def say(line: str) -> None:
