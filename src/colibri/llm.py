@@ -1,4 +1,5 @@
-"""The composition root: from a path and wishes to a model that answers. Only here are implementations chosen."""
+"""The composition root: from a path and wishes to a model that answers. Only here are
+implementations chosen."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,14 +87,17 @@ def embedded_model() -> Path:
 class LLM:
     """A model, ready to answer.
 
-    `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for the embedded model. Other
-    arguments are the fields of EngineConfig. May be called from several threads: calls queue on the engine's own.
+    `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
+    the embedded model. Other arguments are the fields of EngineConfig. May be called from several
+    threads: calls queue on the engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Any) -> None:
         known = {f.name for f in fields(EngineConfig)} - {"model"}
         for name in settings.keys() - known:
-            raise ConfigError(f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}")
+            raise ConfigError(
+                f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"
+            )
         name = None if model is None else str(model)
         self._open(EngineConfig(model=name, **settings))
 
@@ -160,7 +164,9 @@ class LLM:
     @overload
     def generate(self, prompt: str, params: SamplingParams | None = None) -> Completion: ...
     @overload
-    def generate(self, prompt: Sequence[int], params: SamplingParams | None = None) -> Completion: ...
+    def generate(
+        self, prompt: Sequence[int], params: SamplingParams | None = None
+    ) -> Completion: ...
     @overload
     def generate(
         self, prompt: Sequence[Prompt], params: SamplingParams | None = None
@@ -175,7 +181,11 @@ class LLM:
         return [self._collect(request) for request in requests]
 
     def stream(
-        self, prompt: Prompt, params: SamplingParams | None = None, *, on_progress: Progress | None = None
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        on_progress: Progress | None = None,
     ) -> Iterator[Chunk]:
         """The answer as it is made. Closing the iterator cancels the request."""
         return self._chunks(self._submit(prompt, params), on_progress)
@@ -183,7 +193,8 @@ class LLM:
     def chat(
         self, messages: Sequence[Message], params: SamplingParams | None = None, **template: Any
     ) -> Completion:
-        """Answer a conversation: messages with "role" and "content", rendered by the model's own template."""
+        """Answer a conversation: messages with "role" and "content", rendered by the model's own
+        template."""
         return self._collect(self._submit(self.render(messages, **template), params))
 
     def stream_chat(
@@ -207,7 +218,8 @@ class LLM:
         return self._need_tokenizer().encode(text, add_special_tokens=False)
 
     def forward(self, token_ids: Sequence[int]) -> F32:
-        """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no state."""
+        """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
+        state."""
         ids = [int(i) for i in token_ids]
         return self._thread.call(lambda: self._engine.forward(ids))
 
@@ -296,7 +308,11 @@ class LLM:
 
 
 def _single(prompt: Prompt | Sequence[Prompt]) -> bool:
-    return isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int | np.integer)) or not len(prompt)
+    return (
+        isinstance(prompt, str)
+        or (len(prompt) > 0 and isinstance(prompt[0], int | np.integer))
+        or not len(prompt)
+    )
 
 
 def _machine() -> Machine:

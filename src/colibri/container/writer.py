@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from colibri.container.spec import ALIGNMENT
 from colibri.errors import CapacityError, ContainerError
 
 PART_SUFFIX = ".part"
-SHARD_ALIGNMENT = 4096  # data of a shard starts at a multiple, so that records can be read O_DIRECT
 _PIECE_BYTES = 4 << 20
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 Chunk = bytes | npt.NDArray[np.uint8]
-Step = Callable[[], None]  # called every few MB; may raise to stop
+Step = Callable[[int], None]  # called every few MB with the bytes to be written; may raise to stop
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def shard_header(tensors: Sequence[OutTensor], metadata: Mapping[str, str]) -> b
         entries[t.name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": (offset, end)}
         offset = end
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % SHARD_ALIGNMENT)
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
 
 
@@ -110,7 +110,7 @@ def free_bytes(directory: Path) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
-def _nothing() -> None:
+def _nothing(written: int) -> None:
     pass
 
 
@@ -121,7 +121,7 @@ def _write_part(part: Path, chunks: Iterable[Chunk], step: Step) -> Written:
     try:
         for chunk in chunks:
             for piece in _pieces(chunk):
-                step()
+                step(len(piece))
                 digest.update(piece)
                 _write_all(fd, piece)
                 size += len(piece)
@@ -132,7 +132,7 @@ def _write_part(part: Path, chunks: Iterable[Chunk], step: Step) -> Written:
 
 
 def _pieces(chunk: Chunk) -> Iterator[memoryview]:
-    view = memoryview(chunk).cast("B")
+    view = chunk.data.cast("B") if isinstance(chunk, np.ndarray) else memoryview(chunk)
     for start in range(0, len(view), _PIECE_BYTES):
         yield view[start : start + _PIECE_BYTES]
 
@@ -150,7 +150,7 @@ def _verify(part: Path, path: Path, written: Written, step: Step) -> None:
     try:
         _drop_pages(fd)
         while count := os.readv(fd, [buffer]):
-            step()
+            step(0)
             digest.update(buffer[:count])
         _drop_pages(fd)
     finally:

@@ -11,16 +11,23 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from colibri.container.files import opened, read_range
 from colibri.container.header import TensorInfo
+from colibri.container.spec import JOURNAL_NAME
 from colibri.container.writer import Written, naming_the_file, write_file
 from colibri.errors import ContainerError
 
-JOURNAL_NAME = ".coli_convert.json"
 INVENTORY_NAME = ".coli_convert_source.json"
 JOURNAL_VERSION = 1
+
+_SAMPLES = 8
+_SAMPLE_BYTES = 4096
+
+T = TypeVar("T")
 
 
 class Finished(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +55,7 @@ class SourceTensor(msgspec.Struct, frozen=True, array_like=True):
 class SourceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     size: int
+    sample: str  # a hash of a few pages: another model's file may have the very same header
     tensors: tuple[SourceTensor, ...]
 
 
@@ -79,9 +87,20 @@ def take_inventory(tensors: Mapping[str, TensorInfo]) -> Inventory:
 
 
 def source_file(path: Path, tensors: Iterable[TensorInfo]) -> SourceFile:
+    """What is remembered of one file of the source."""
     ordered = sorted(tensors, key=lambda t: (t.offset, t.name))
     entries = (SourceTensor(t.name, t.dtype, t.shape, t.offset, t.nbytes) for t in ordered)
-    return SourceFile(path.name, path.stat().st_size, tuple(entries))
+    size, sample = _sample(path)
+    return SourceFile(path.name, size, sample, tuple(entries))
+
+
+def _sample(path: Path) -> tuple[int, str]:
+    digest = hashlib.sha256()
+    with opened(path) as (fd, size):
+        for i in range(1, _SAMPLES + 1):
+            start = max(0, size * i // _SAMPLES - _SAMPLE_BYTES)
+            digest.update(read_range(fd, path, start, min(_SAMPLE_BYTES, size - start)))
+    return size, digest.hexdigest()
 
 
 def load_journal(destination: Path) -> Journal | None:
@@ -150,7 +169,7 @@ def _read(path: Path) -> bytes | None:
         raise ContainerError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _decode[T](path: Path, data: bytes, kind: type[T]) -> T:
+def _decode(path: Path, data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,13 +1,16 @@
-"""The engine: takes requests in, walks prompts through the model in chunks, decodes all running sequences together.
+"""The engine: takes requests in, walks prompts through the model in chunks, decodes all running
+sequences together.
 
-One thread calls it. A step either advances one prompt by a chunk or every running sequence by a token, in turn; an answer
-does not depend on which. Each running sequence owns key/value room for its prompt and longest answer, and together they
-never hold more than the context that the plan reserved.
+One thread calls it. A step either advances one prompt by a chunk or every running sequence by a
+token, in turn; an answer does not depend on which. Each running sequence owns key/value room for
+its prompt and longest answer, and together they never hold more than the context that the plan
+reserved.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence as Ids
+from collections.abc import Callable
+from collections.abc import Sequence as Ids
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 from colibri.engine.request import Failed, Finished, FinishReason, Request, Token
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.errors import CapacityError, Cancelled, ColibriError, ReadError
+from colibri.errors import Cancelled, CapacityError, ColibriError, ReadError
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
 
@@ -49,7 +52,8 @@ class Engine:
         self._waiting.append(request)
 
     def step_cancelled(self) -> bool:
-        """Nobody waits for the step in hand any more: the executor asks this while it waits for the disk."""
+        """Nobody waits for the step in hand any more: the executor asks this while it waits for
+        the disk."""
         return bool(self._stepping) and all(s.request.cancelled for s in self._stepping)
 
     def step(self) -> None:
@@ -178,5 +182,6 @@ def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
     low, high = min(token_ids), max(token_ids)
     if low < 0 or high >= vocab_size:
         raise ColibriError(
-            f"token id {low if low < 0 else high} is outside the model's vocabulary 0..{vocab_size - 1}"
+            f"token id {low if low < 0 else high} is outside the model's vocabulary "
+            f"0..{vocab_size - 1}"
         )

@@ -1,4 +1,5 @@
-"""The one thread that owns the model. Others hand it requests and calls, and read the answers from queues."""
+"""The one thread that owns the model. Others hand it requests and calls, and read the answers from
+queues."""
 
 import threading
 from collections.abc import Callable
@@ -65,8 +66,7 @@ class EngineThread:
                 try:
                     self._engine.step()
                 except BaseException as error:
-                    # A thread's edge: what nobody foresaw goes to whoever waits, and the engine lives.
+                    # A thread's edge: what nobody foresaw goes to whoever waits, and the engine
+                    # lives.
                     self._engine.fail_all(error)
         self._engine.fail_all(ColibriError("the model was closed"))
-
-

@@ -1,4 +1,4 @@
-"""The experts seam: what runs routed experts, and what the streamed executor needs to know of them."""
+"""The experts seam: what runs routed experts, and what staging needs to know of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
+Multipliers = tuple[float, float, float]  # of gate, up and down
 ReadFunction = Callable[[int, list[memoryview], int], int]  # the signature of os.preadv
 
 PAGE = 4096  # alignment of slots, spans and direct reads
@@ -84,6 +85,8 @@ class LayerSource(Protocol):
     def layer(self) -> int: ...
     @property
     def num_experts(self) -> int: ...
+    @property
+    def layout(self) -> ExpertLayout: ...
     @property
     def slot_bytes(self) -> int: ...
     @property

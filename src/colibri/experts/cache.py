@@ -38,8 +38,16 @@ class LayerCache:
         assert slot != _NO_SLOT
         return slot
 
-    def loading(self) -> list[int]:
-        return [e for e, slot in enumerate(self._slot_of) if slot >= 0 and not self.resident[e]]
+    def is_loading(self, expert: int) -> bool:
+        return self._slot_of[expert] != _NO_SLOT and not self.resident[expert]
+
+    def hit_all(self, experts: NDArray[np.int64]) -> bool:
+        """If all of a union are resident: touches and counts them. The usual case of decode."""
+        if not self.resident[experts].all():
+            return False
+        self.touch(experts.tolist())
+        self.hits += experts.size
+        return True
 
     def touch(self, experts: Iterable[int]) -> None:
         for expert in experts:
@@ -66,7 +74,7 @@ class LayerCache:
 
     def landed(self, expert: int) -> None:
         """The bytes of a loading expert are in its slot: it is resident, and pinned once."""
-        assert self._slot_of[expert] != _NO_SLOT and not self.resident[expert]
+        assert self.is_loading(expert)
         self._policy.admit(expert)
         self._pins[expert] += 1
         self.resident[expert] = True

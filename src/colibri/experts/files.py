@@ -6,8 +6,8 @@ import os
 import threading
 from pathlib import Path
 
-from colibri.experts.base import PAGE
 from colibri.errors import ReadError
+from colibri.experts.base import PAGE
 
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -82,7 +82,9 @@ def _open(path: Path) -> ExpertFile:
     try:
         return ExpertFile(path)
     except OSError as error:
-        advice = " (raise the limit of open files: ulimit -n)" if error.errno == errno.EMFILE else ""
+        advice = (
+            " (raise the limit of open files: ulimit -n)" if error.errno == errno.EMFILE else ""
+        )
         raise ReadError(f"{path}: cannot be opened: {error.strerror}{advice}") from error
 
 

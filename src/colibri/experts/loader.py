@@ -4,29 +4,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from colibri.errors import ContainerError
-from colibri.experts.base import ReadFunction, Span
+from colibri.experts.base import Multipliers, ReadFunction, Span
 from colibri.experts.files import ExpertFiles
 from colibri.experts.reading import read_span
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One expert on its way from disk into a slot. The loader owns the slot until collected.
+    """One expert on its way from disk into a slot, which is the loader's until collected.
 
-    check runs on the reader once the bytes are there, and may raise ContainerError.
+    finish runs on the reader once the bytes are there: it checks them and knows the multipliers.
     """
 
     layer: int
     expert: int
     spans: Sequence[Span]
     slot: memoryview
-    check: Callable[[memoryview], None]
+    finish: Callable[[memoryview], Multipliers]
+    multipliers: Multipliers = (1.0, 1.0, 1.0)
     nbytes: int = 0
     seconds: float = 0.0
-    error: ContainerError | None = field(default=None)
+    error: Exception | None = None
 
 
 class Loader:
@@ -38,7 +38,9 @@ class Loader:
     def __init__(self, readers: int, read: ReadFunction) -> None:
         self._read = read
         self._files = ExpertFiles()
-        self._changed = threading.Condition()  # guards all below; held for moments only
+        lock = threading.Lock()  # guards all below; held for moments only
+        self._work = threading.Condition(lock)
+        self._done = threading.Condition(lock)
         self._waiting: deque[Job] = deque()
         self._finished: list[Job] = []
         self._busy = 0
@@ -55,15 +57,15 @@ class Loader:
         return self._files.direct
 
     def submit(self, job: Job) -> None:
-        with self._changed:
+        with self._work:
             self._waiting.append(job)
-            self._changed.notify_all()
+            self._work.notify()
 
     def collect(self, timeout: float) -> list[Job]:
         """The jobs that have finished, well or badly; waits at most `timeout` for the first."""
-        with self._changed:
+        with self._done:
             if not self._finished and timeout > 0:
-                self._changed.wait(timeout)
+                self._done.wait(timeout)
             finished, self._finished = self._finished, []
             return finished
 
@@ -72,19 +74,19 @@ class Loader:
 
         Afterwards no reader touches any slot. May be called again if interrupted.
         """
-        with self._changed:
+        with self._done:
             self._waiting.clear()
             while self._busy:
-                self._changed.wait(0.05)  # in steps, so that Ctrl-C is seen
+                self._done.wait(0.05)  # in steps, so that Ctrl-C is seen
             finished, self._finished = self._finished, []
             return finished
 
     def close(self) -> None:
         """Ends the threads after the reads in progress, and closes the files."""
-        with self._changed:
+        with self._work:
             self._waiting.clear()
             self._closed = True
-            self._changed.notify_all()
+            self._work.notify_all()
         for thread in self._threads:
             thread.join()
         self._files.close()
@@ -92,15 +94,15 @@ class Loader:
     def _serve(self) -> None:
         while (job := self._next()) is not None:
             self._load(job)
-            with self._changed:
+            with self._done:
                 self._busy -= 1
                 self._finished.append(job)
-                self._changed.notify_all()
+                self._done.notify()
 
     def _next(self) -> Job | None:
-        with self._changed:
+        with self._work:
             while not self._waiting and not self._closed:
-                self._changed.wait()
+                self._work.wait()
             if self._closed:
                 return None
             self._busy += 1
@@ -112,7 +114,7 @@ class Loader:
             for span in job.spans:
                 file = self._files.open(span.file)
                 job.nbytes += read_span(self._read, file, span, job.slot, job.layer, job.expert)
-            job.check(job.slot)
-        except ContainerError as error:
+            job.multipliers = job.finish(job.slot)
+        except Exception as error:  # not handled here: carried to the thread that asked
             job.error = error
         job.seconds = time.perf_counter() - start

@@ -1,4 +1,5 @@
-"""What a layer remembers of a sequence. One object a layer; the contract holds for recurrent state too."""
+"""What a layer remembers of a sequence. One object a layer; the contract holds for recurrent state
+too."""
 
 from typing import Any, Protocol
 
@@ -29,7 +30,8 @@ class LayerCache(Protocol):
 
 
 class RowCache:
-    """Rows appended by position in buffers [capacity, ...]; the rest of the buffers is untouched memory."""
+    """Rows appended by position in buffers [capacity, ...]; the rest of the buffers is untouched
+    memory."""
 
     def __init__(self, capacity: int, *row_shapes: tuple[int, ...]) -> None:
         self.capacity = capacity

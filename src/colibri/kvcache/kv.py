@@ -4,7 +4,9 @@ from colibri.kvcache.base import F32, RowCache
 
 
 class KVCache(RowCache):
-    def __init__(self, capacity: int, heads: int, head_dim: int, value_dim: int | None = None) -> None:
+    def __init__(
+        self, capacity: int, heads: int, head_dim: int, value_dim: int | None = None
+    ) -> None:
         super().__init__(capacity, (heads, head_dim), (heads, value_dim or head_dim))
 
     @property

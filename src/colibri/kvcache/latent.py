@@ -1,5 +1,5 @@
-"""What multi-head latent attention keeps: the normed latent and the rotated shared key, in one row a position;
-with an indexer, its key too."""
+"""What multi-head latent attention keeps: the normed latent and the rotated shared key, in one row
+a position; with an indexer, its key too."""
 
 from colibri.kvcache.base import F32, RowCache
 

@@ -1,4 +1,5 @@
-"""MLA's kv_b as the two matrices that absorption multiplies by: per head, the transposed key half and the value half."""
+"""MLA's kv_b as the two matrices that absorption multiplies by: per head, the transposed key half
+and the value half."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -32,7 +33,8 @@ def load_absorbed(
     value_dim: int,
     bits: Literal["source", 8, 4],
 ) -> tuple[Matrix, Matrix]:
-    """kv_b [heads * (nope + value), latent] -> key [heads * latent, nope], value [heads * value, latent].
+    """kv_b [heads * (nope + value), latent] -> key [heads * latent, nope], value [heads * value,
+    latent].
 
     A half whose rows a head do not fill blocks of 16 stays in the source's dtype at any `bits`.
     """

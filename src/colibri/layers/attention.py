@@ -1,7 +1,7 @@
 """Grouped-query softmax attention with optional query/key norm, bias, clipping and sliding window.
 
-Source: the OLMoE, Mixtral and Qwen MoE models of transformers. The norm is over the whole projection (OLMoE) or over
-each head (Qwen3); rope comes after it.
+Source: the OLMoE, Mixtral and Qwen MoE models of transformers. The norm is over the whole
+projection (OLMoE) or over each head (Qwen3); rope comes after it.
 """
 
 import math
@@ -55,7 +55,12 @@ class Attention:
             assert isinstance(cache, KVCache)
             cache.append(k[own], v[own])
             out[own] = attend(
-                q[own], cache.keys, cache.values, step.positions[own], 1 / math.sqrt(self.head_dim), window=self.window
+                q[own],
+                cache.keys,
+                cache.values,
+                step.positions[own],
+                1 / math.sqrt(self.head_dim),
+                window=self.window,
             )
         return self.o_proj(out.reshape(len(x), -1))
 

@@ -1,4 +1,5 @@
-"""The decoder: embedding, pre-norm residual layers, final norm, head. One layer walks over all rows before the next."""
+"""The decoder: embedding, pre-norm residual layers, final norm, head. One layer walks over all
+rows before the next."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,8 @@ class Decoder:
         return SequenceState([layer.mixer.new_cache(capacity) for layer in self.layers])
 
     def forward(self, step: Step) -> F32:
-        """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its rows."""
+        """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its
+        rows."""
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)

@@ -1,7 +1,8 @@
 """The indexer of DeepSeek sparse attention: which earlier positions a query may look at.
 
-Source: GlmMoeDsaIndexer of transformers. score = sum over heads of w * relu(q . k), in fp32; the best `topk` positions are
-kept, ties to the lower one. While no position has more than `topk` keys, all are kept and nothing is scored.
+Source: GlmMoeDsaIndexer of transformers. score = sum over heads of w * relu(q . k), in fp32; the
+best `topk` positions are kept, ties to the lower one. While no position has more than `topk` keys,
+all are kept and nothing is scored.
 """
 
 import math

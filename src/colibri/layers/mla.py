@@ -1,8 +1,10 @@
-"""Multi-head latent attention, absorbed in prefill and decode alike, so that both give the same bits.
+"""Multi-head latent attention, absorbed in prefill and decode alike, so that both give the same
+bits.
 
-Source: GlmMoeDsaAttention of transformers (DeepSeek V2/V3's MLA). kv_b is never expanded over positions: its key half is
-applied to the query and its value half to the attended latent. With an indexer the query sees only what was selected;
-a layer without one of its own uses the selection of the last layer that has.
+Source: GlmMoeDsaAttention of transformers (DeepSeek V2/V3's MLA). kv_b is never expanded over
+positions: its key half is applied to the query and its value half to the attended latent. With an
+indexer the query sees only what was selected; a layer without one of its own uses the selection of
+the last layer that has.
 """
 
 import math
@@ -80,7 +82,9 @@ class LatentAttention:
     def _append(self, x: F32, step: Step) -> None:
         kv = self.kv_a_proj(x)  # [rows, latent + rope]
         key = np.empty((len(x), 1, self.latent_dim + self.rope_dim), np.float32)
-        key[:, 0, : self.latent_dim] = self.kv_a_norm(np.ascontiguousarray(kv[:, : self.latent_dim]))
+        key[:, 0, : self.latent_dim] = self.kv_a_norm(
+            np.ascontiguousarray(kv[:, : self.latent_dim])
+        )
         key[:, 0, self.latent_dim :] = kv[:, self.latent_dim :]
         assert step.rope is not None
         self.rope.rotate(key, step.rope, self.latent_dim)

@@ -1,7 +1,7 @@
 """Rotary position embedding: the frequencies of a config, and the tables of a step.
 
-Source: the `rope_type`s of transformers (default, linear, yarn). Frequencies are rounded to fp32 as there; the
-power is taken in decimal arithmetic, so no machine's libm decides a bit.
+Source: the `rope_type`s of transformers (default, linear, yarn). Frequencies are rounded to fp32
+as there; the power is taken in decimal arithmetic, so no machine's libm decides a bit.
 """
 
 import math
@@ -31,7 +31,8 @@ class Rope:
         return ops.rope_table(positions, self.inv_freq, self.scale)
 
     def rotate(self, x: F32, tables: tuple[F32, F32], offset: int = 0) -> None:
-        """In place, dims offset..offset + 2 * len(inv_freq) of every head of x [tokens, heads, dim]."""
+        """In place, dims offset..offset + 2 * len(inv_freq) of every head of x [tokens, heads,
+        dim]."""
         ops.apply_rope(x, *tables, offset, self.interleaved)
 
 
@@ -56,11 +57,14 @@ def rope_from_config(
     if factor < 1.0:
         raise ConfigError(f"config.json: rope factor = {factor} is below 1")
     if kind == "linear":
-        return Rope((_default(base, dims) / np.float32(factor)).astype(np.float32), 1.0, interleaved)
+        return Rope(
+            (_default(base, dims) / np.float32(factor)).astype(np.float32), 1.0, interleaved
+        )
     if kind == "yarn":
         return _yarn(base, dims, max_positions, factor, given, interleaved)
     raise UnsupportedModelError(
-        f"config.json: rope_type = {kind!r} is not supported: it must be one of default, linear, yarn"
+        f"config.json: rope_type = {kind!r} is not supported: "
+        "it must be one of default, linear, yarn"
     )
 
 
@@ -73,12 +77,20 @@ def _number(given: Mapping[str, Any], field: str, default: float | None) -> floa
 
 def _default(base: float, dims: int) -> F32:
     log_base = _EXACT.ln(Decimal(base))
-    powers = [_EXACT.exp(_EXACT.multiply(log_base, Decimal(2 * i) / Decimal(dims))) for i in range(dims // 2)]
+    powers = [
+        _EXACT.exp(_EXACT.multiply(log_base, Decimal(2 * i) / Decimal(dims)))
+        for i in range(dims // 2)
+    ]
     return np.float32(1.0) / np.array([float(p) for p in powers], np.float32)
 
 
 def _yarn(
-    base: float, dims: int, max_positions: int, factor: float, given: Mapping[str, Any], interleaved: bool
+    base: float,
+    dims: int,
+    max_positions: int,
+    factor: float,
+    given: Mapping[str, Any],
+    interleaved: bool,
 ) -> Rope:
     original = _number(given, "original_max_position_embeddings", float(max_positions))
     fast, slow = _number(given, "beta_fast", 32.0), _number(given, "beta_slow", 1.0)
@@ -91,7 +103,9 @@ def _yarn(
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, dims - 1)
     span = high - low if high != low else 0.001
-    ramp = np.clip((np.arange(dims // 2, dtype=np.float32) - np.float32(low)) / np.float32(span), 0, 1)
+    ramp = np.clip(
+        (np.arange(dims // 2, dtype=np.float32) - np.float32(low)) / np.float32(span), 0, 1
+    )
     plain = _default(base, dims)
     keep = np.float32(1.0) - ramp
     inv_freq = plain / np.float32(factor) * (np.float32(1.0) - keep) + plain * keep
@@ -106,5 +120,7 @@ def _yarn_scale(factor: float, given: Mapping[str, Any]) -> float:
         return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
 
     if given.get("mscale") and given.get("mscale_all_dim"):
-        return mscale(_number(given, "mscale", None)) / mscale(_number(given, "mscale_all_dim", None))
+        return mscale(_number(given, "mscale", None)) / mscale(
+            _number(given, "mscale_all_dim", None)
+        )
     return mscale(1.0)

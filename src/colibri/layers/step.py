@@ -29,7 +29,8 @@ class Step:
     sequences: Sequence[Rows]
     before_layer: Callable[[int], None] = lambda layer: None  # progress; raises to cancel
     rope: tuple[F32, F32] | None = None  # cos, sin [rows, rotated dims / 2], set by the decoder
-    # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or None for all keys.
+    # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or
+    # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
 
     @classmethod

@@ -1,4 +1,5 @@
-"""Reading a Hugging Face config.json into typed fields: null means absent, anything else wrong is named."""
+"""Reading a Hugging Face config.json into typed fields: null means absent, anything else wrong is
+named."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -65,7 +66,9 @@ def parse_config(config: Mapping[str, Any], kind: type[T]) -> T:
 
 def refuse_unless(condition: bool, field: str, value: object, wanted: str) -> None:
     if not condition:
-        raise UnsupportedModelError(f"config.json: {field} = {value!r} is not supported: it must be {wanted}")
+        raise UnsupportedModelError(
+            f"config.json: {field} = {value!r} is not supported: it must be {wanted}"
+        )
 
 
 def in_range(field: str, value: int | float, low: int | float, high: int | float) -> None:

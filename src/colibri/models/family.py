@@ -1,4 +1,5 @@
-"""What a family is: how to read its config, which tensors it has, how to put them together, how large it gets."""
+"""What a family is: how to read its config, which tensors it has, how to put them together, how
+large it gets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
-"""GLM-5, 5.1, 5.2 and the large 5.3: latent attention with a sparse indexer, sigmoid router with groups, shared expert.
+"""GLM-5, 5.1, 5.2 and the large 5.3: latent attention with a sparse indexer, sigmoid router with
+groups, shared expert.
 
-Source: GlmMoeDsaForCausalLM of transformers. Layers marked "shared" reuse the selection of the last "full" layer. The draft
-(MTP) layer behind the last one is kept by conversions and not yet run.
+Source: GlmMoeDsaForCausalLM of transformers. Layers marked "shared" reuse the selection of the
+last "full" layer. The draft (MTP) layer behind the last one is kept by conversions and not yet run.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,16 +10,24 @@ from typing import Any
 
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
+from colibri.layers.absorb import load_absorbed
 from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
-from colibri.layers.absorb import load_absorbed
 from colibri.layers.mla import LatentAttention
 from colibri.layers.moe import MoE
 from colibri.layers.rope import Rope, rope_from_config
-from colibri.models.config import DecoderConfig, in_range, of_length, one_of, parse_config, refuse_unless
+from colibri.models.config import (
+    DecoderConfig,
+    in_range,
+    of_length,
+    one_of,
+    parse_config,
+    refuse_unless,
+)
 from colibri.models.family import Family, Sizes
 from colibri.models.gqa import decoder
 from colibri.models.loader import TrunkLoader
+from colibri.models.mla_names import indexer_shapes, latent_attention_shapes
 from colibri.models.names import (
     LAYER,
     Shapes,
@@ -66,7 +75,8 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
 
     @property
     def index_interleaved(self) -> bool:
-        """The key decides; without it, what transformers wrote (it always interleaves), else half-split (GLM-5, 5.1)."""
+        """The key decides; without it, what transformers wrote (it always interleaves), else
+        half-split (GLM-5, 5.1)."""
         if self.indexer_rope_interleave is not None:
             return self.indexer_rope_interleave
         return self.transformers_version is not None and self.indexer_types is not None
@@ -84,18 +94,22 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
 
     def check(self) -> None:
         super().check()
-        refuse_unless(self.scoring_func == "sigmoid", "scoring_func", self.scoring_func, "'sigmoid'")
+        refuse_unless(
+            self.scoring_func == "sigmoid", "scoring_func", self.scoring_func, "'sigmoid'"
+        )
         refuse_unless(self.topk_method == "noaux_tc", "topk_method", self.topk_method, "'noaux_tc'")
         refuse_unless(not self.attention_bias, "attention_bias", self.attention_bias, "false")
         refuse_unless(self.rope_interleave, "rope_interleave", self.rope_interleave, "true")
         for field in (
-            "intermediate_size", "moe_intermediate_size", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim",
-            "v_head_dim", "index_topk", "index_n_heads", "index_topk_freq",
+            "intermediate_size", "moe_intermediate_size", "q_lora_rank", "kv_lora_rank",
+            "qk_nope_head_dim", "v_head_dim", "index_topk", "index_n_heads", "index_topk_freq",
         ):  # fmt: skip
             in_range(field, getattr(self, field), 1, 1 << 20)
         in_range("n_shared_experts", self.n_shared_experts, 1, 64)
         in_range("qk_rope_head_dim", self.qk_rope_head_dim, 2, 4096)
-        refuse_unless(self.qk_rope_head_dim % 2 == 0, "qk_rope_head_dim", self.qk_rope_head_dim, "even")
+        refuse_unless(
+            self.qk_rope_head_dim % 2 == 0, "qk_rope_head_dim", self.qk_rope_head_dim, "even"
+        )
         in_range("index_head_dim", self.index_head_dim, self.qk_rope_head_dim, 4096)
         in_range("n_routed_experts", self.n_routed_experts, 1, 1 << 16)
         in_range("num_experts_per_tok", self.num_experts_per_tok, 1, self.n_routed_experts)
@@ -115,9 +129,16 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
     def _check_groups(self) -> None:
         experts = self.n_routed_experts
         in_range("n_group", self.n_group, 1, experts)
-        refuse_unless(experts % self.n_group == 0, "n_group", self.n_group, f"a divisor of {experts} experts")
+        refuse_unless(
+            experts % self.n_group == 0, "n_group", self.n_group, f"a divisor of {experts} experts"
+        )
         in_range("topk_group", self.topk_group, 1, self.n_group)
-        in_range("num_experts_per_tok", self.num_experts_per_tok, 1, experts // self.n_group * self.topk_group)
+        in_range(
+            "num_experts_per_tok",
+            self.num_experts_per_tok,
+            1,
+            experts // self.n_group * self.topk_group,
+        )
 
 
 def rope_of(config: GlmMoeDsaConfig, interleaved: bool = True) -> Rope:
@@ -157,37 +178,16 @@ def weights(config: GlmMoeDsaConfig) -> WeightMap:
     for layer in range(layers + config.num_nextn_predict_layers):
         if config.sparse(layer):
             inner = config.moe_intermediate_size
-            experts[layer] = ExpertShape(config.n_routed_experts, hidden, inner, draft=layer >= layers)
+            experts[layer] = ExpertShape(
+                config.n_routed_experts, hidden, inner, draft=layer >= layers
+            )
     for layer in range(layers):
         prefix = f"model.layers.{layer}"
-        shapes |= attention_shapes(f"{prefix}.self_attn", config)
+        shapes |= latent_attention_shapes(f"{prefix}.self_attn", config)
         if config.indexed(layer):
             shapes |= indexer_shapes(f"{prefix}.self_attn.indexer", config)
         shapes |= mlp_shapes(f"{prefix}.mlp", config, config.sparse(layer))
     return WeightMap(RULES, experts, shapes)
-
-
-def attention_shapes(prefix: str, c: GlmMoeDsaConfig) -> Shapes:
-    heads = c.num_attention_heads
-    return {
-        f"{prefix}.q_a_proj.weight": (c.q_lora_rank, c.hidden_size),
-        f"{prefix}.q_a_layernorm.weight": (c.q_lora_rank,),
-        f"{prefix}.q_b_proj.weight": (heads * (c.qk_nope_head_dim + c.qk_rope_head_dim), c.q_lora_rank),
-        f"{prefix}.kv_a_proj_with_mqa.weight": (c.kv_lora_rank + c.qk_rope_head_dim, c.hidden_size),
-        f"{prefix}.kv_a_layernorm.weight": (c.kv_lora_rank,),
-        f"{prefix}.kv_b_proj.weight": (heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank),
-        f"{prefix}.o_proj.weight": (c.hidden_size, heads * c.v_head_dim),
-    }
-
-
-def indexer_shapes(prefix: str, c: GlmMoeDsaConfig) -> Shapes:
-    return {
-        f"{prefix}.wq_b.weight": (c.index_n_heads * c.index_head_dim, c.q_lora_rank),
-        f"{prefix}.wk.weight": (c.index_head_dim, c.hidden_size),
-        f"{prefix}.k_norm.weight": (c.index_head_dim,),
-        f"{prefix}.k_norm.bias": (c.index_head_dim,),
-        f"{prefix}.weights_proj.weight": (c.index_n_heads, c.hidden_size),
-    }
 
 
 def mlp_shapes(prefix: str, c: GlmMoeDsaConfig, sparse: bool) -> Shapes:
@@ -225,7 +225,13 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
             renormalize=config.norm_topk_prob,
             scale=config.routed_scaling_factor,
         )
-        return MoE(layer, load.exact(f"{prefix}.gate"), router, experts, load.swiglu(f"{prefix}.shared_experts"))
+        return MoE(
+            layer,
+            load.exact(f"{prefix}.gate"),
+            router,
+            experts,
+            load.swiglu(f"{prefix}.shared_experts"),
+        )
 
     return decoder(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
 

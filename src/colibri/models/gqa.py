@@ -1,4 +1,5 @@
-"""Assembly that the grouped-query families share: OLMoE, Mixtral, Qwen2-MoE and Qwen3-MoE differ in switches only."""
+"""Assembly that the grouped-query families share: OLMoE, Mixtral, Qwen2-MoE and Qwen3-MoE differ
+in switches only."""
 
 from collections.abc import Callable
 
@@ -37,7 +38,9 @@ class GQAConfig(DecoderConfig, frozen=True, kw_only=True):
                 f"num_attention_heads ({self.num_attention_heads}) and there is no head_dim"
             )
         if self.attention_dim % 2 or not 2 <= self.attention_dim <= 4096:
-            raise ConfigError(f"config.json: head_dim = {self.attention_dim} must be even and in 2..4096")
+            raise ConfigError(
+                f"config.json: head_dim = {self.attention_dim} must be even and in 2..4096"
+            )
         if self.window is not None and self.window < 1:
             raise ConfigError(f"config.json: sliding_window = {self.window} is below 1")
         rope_of(self)
@@ -57,7 +60,8 @@ def gqa_sizes(config: GQAConfig, widest_mlp: int, experts_per_token: int) -> Siz
     width = config.attention_dim
     state = 2 * config.kv_heads * width * 4 * config.num_hidden_layers
     attention = (2 * config.num_attention_heads + 2 * config.kv_heads) * width
-    # Residual, normed input, both outputs; then attention or the widest MLP, whichever is larger; quantised copies.
+    # Residual, normed input, both outputs; then attention or the widest MLP, whichever is larger;
+    # quantised copies.
     row = 5 * config.hidden_size + max(attention, 3 * widest_mlp, experts_per_token * 8)
     return Sizes(state, 6 * row)
 
@@ -108,7 +112,9 @@ def decoder(
         DecoderLayer(
             input_norm=load.rms_norm(f"model.layers.{i}.input_layernorm", config.rms_norm_eps),
             mixer=mixer(i),
-            post_norm=load.rms_norm(f"model.layers.{i}.post_attention_layernorm", config.rms_norm_eps),
+            post_norm=load.rms_norm(
+                f"model.layers.{i}.post_attention_layernorm", config.rms_norm_eps
+            ),
             mlp=mlp(i),
         )
         for i in range(config.num_hidden_layers)

@@ -37,7 +37,9 @@ class TrunkLoader:
 
     def linear(self, prefix: str, bias: bool = False) -> Linear:
         return Linear(
-            self.matrix(prefix + ".weight"), self.planes, self.vector(prefix + ".bias") if bias else None
+            self.matrix(prefix + ".weight"),
+            self.planes,
+            self.vector(prefix + ".bias") if bias else None,
         )
 
     def exact(self, prefix: str) -> Linear:

@@ -1,4 +1,5 @@
-"""Mixtral: softmax router over few large experts, weights divided by their sum; optional sliding window.
+"""Mixtral: softmax router over few large experts, weights divided by their sum; optional sliding
+window.
 
 Source: MixtralForCausalLM of transformers. Experts are named w1 (gate), w3 (up), w2 (down).
 """
@@ -39,10 +40,15 @@ def weights(config: MixtralConfig) -> WeightMap:
     for layer in range(config.num_hidden_layers):
         prefix = f"model.layers.{layer}"
         shapes |= attention_shapes(f"{prefix}.self_attn", config, config.attention_dim, False)
-        shapes[f"{prefix}.block_sparse_moe.gate.weight"] = (config.num_local_experts, config.hidden_size)
+        shapes[f"{prefix}.block_sparse_moe.gate.weight"] = (
+            config.num_local_experts,
+            config.hidden_size,
+        )
     shape = ExpertShape(config.num_local_experts, config.hidden_size, config.intermediate_size)
     experts = dict.fromkeys(range(config.num_hidden_layers), shape)
-    return WeightMap(common_rules() + expert_rules("block_sparse_moe", "w1", "w3", "w2"), experts, shapes)
+    return WeightMap(
+        common_rules() + expert_rules("block_sparse_moe", "w1", "w3", "w2"), experts, shapes
+    )
 
 
 def sizes(config: MixtralConfig) -> Sizes:
@@ -54,7 +60,9 @@ def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> 
     router = SoftmaxRouter(config.num_experts_per_tok, renormalize=True)
 
     def mlp(layer: int) -> MoE:
-        return MoE(layer, load.exact(f"model.layers.{layer}.block_sparse_moe.gate"), router, experts)
+        return MoE(
+            layer, load.exact(f"model.layers.{layer}.block_sparse_moe.gate"), router, experts
+        )
 
     return decoder(config, load, rope, lambda layer: gqa_attention(config, load, layer, rope), mlp)
 

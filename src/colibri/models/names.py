@@ -14,7 +14,8 @@ def trunk(pattern: str, kind: Kind) -> Rule:
 
 
 def common_rules() -> tuple[Rule, ...]:
-    """Embedding, head, norms, softmax attention, dense and shared MLPs of the Hugging Face decoders."""
+    """Embedding, head, norms, softmax attention, dense and shared MLPs of the Hugging Face
+    decoders."""
     return (
         trunk(r"model\.embed_tokens\.weight", "embedding"),
         trunk(r"lm_head\.weight", "linear"),
@@ -30,7 +31,9 @@ def common_rules() -> tuple[Rule, ...]:
     )
 
 
-def expert_rules(block: str = "mlp", gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj") -> tuple[Rule, ...]:
+def expert_rules(
+    block: str = "mlp", gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj"
+) -> tuple[Rule, ...]:
     """Experts one by one, and fused over the experts of a layer."""
     prefix = LAYER + block + r"\."
     return (
@@ -63,7 +66,9 @@ def swiglu_shapes(prefix: str, hidden: int, inner: int) -> Shapes:
     }
 
 
-def attention_shapes(prefix: str, config: DecoderConfig, head_dim: int, bias: bool, out_bias: bool = False) -> Shapes:
+def attention_shapes(
+    prefix: str, config: DecoderConfig, head_dim: int, bias: bool, out_bias: bool = False
+) -> Shapes:
     widths = {
         "q": config.num_attention_heads * head_dim,
         "k": config.kv_heads * head_dim,

@@ -1,4 +1,5 @@
-"""OLMoE: softmax router without renormalisation; q/k norm over the whole projection; optional clipping of q, k, v.
+"""OLMoE: softmax router without renormalisation; q/k norm over the whole projection; optional
+clipping of q, k, v.
 
 Source: OlmoeForCausalLM of transformers. `intermediate_size` is the width of one expert.
 """
@@ -41,7 +42,9 @@ def weights(config: OlmoeConfig) -> WeightMap:
     hidden, width = config.hidden_size, config.attention_dim
     for layer in range(config.num_hidden_layers):
         prefix = f"model.layers.{layer}"
-        shapes |= attention_shapes(f"{prefix}.self_attn", config, width, config.attention_bias, config.attention_bias)
+        shapes |= attention_shapes(
+            f"{prefix}.self_attn", config, width, config.attention_bias, config.attention_bias
+        )
         shapes[f"{prefix}.self_attn.q_norm.weight"] = (config.num_attention_heads * width,)
         shapes[f"{prefix}.self_attn.k_norm.weight"] = (config.kv_heads * width,)
         shapes[f"{prefix}.mlp.gate.weight"] = (config.num_experts, hidden)
@@ -63,8 +66,14 @@ def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> De
 
     def mixer(layer: int) -> Any:
         return gqa_attention(
-            config, load, layer, rope, bias=config.attention_bias, out_bias=config.attention_bias,
-            qk_norm=True, clip=config.clip_qkv,
+            config,
+            load,
+            layer,
+            rope,
+            bias=config.attention_bias,
+            out_bias=config.attention_bias,
+            qk_norm=True,
+            clip=config.clip_qkv,
         )
 
     return decoder(config, load, rope, mixer, mlp)

@@ -23,7 +23,9 @@ class Qwen2MoeConfig(QwenMoeConfig, frozen=True, kw_only=True):
 
     def check(self) -> None:
         super().check()
-        in_range("shared_expert_intermediate_size", self.shared_expert_intermediate_size, 1, 1 << 24)
+        in_range(
+            "shared_expert_intermediate_size", self.shared_expert_intermediate_size, 1, 1 << 24
+        )
 
 
 def parse(config: Mapping[str, Any]) -> Qwen2MoeConfig:

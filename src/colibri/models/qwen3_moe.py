@@ -39,7 +39,14 @@ def build(config: Qwen3MoeConfig, load: TrunkLoader, experts: ExpertExecutor) ->
 
     def mixer(layer: int) -> Any:
         return gqa_attention(
-            config, load, layer, rope, bias=config.attention_bias, out_bias=config.attention_bias, qk_norm=True, norm_per_head=True
+            config,
+            load,
+            layer,
+            rope,
+            bias=config.attention_bias,
+            out_bias=config.attention_bias,
+            qk_norm=True,
+            norm_per_head=True,
         )
 
     return decoder(config, load, rope, mixer, qwen_mlp(config, load, experts, shared=False))

@@ -14,7 +14,16 @@ from colibri.models.config import in_range, refuse_unless
 from colibri.models.family import Sizes
 from colibri.models.gqa import GQAConfig, gqa_sizes
 from colibri.models.loader import TrunkLoader
-from colibri.models.names import attention_shapes, common_rules, expert_rules, outer_shapes, swiglu_shapes, trunk, LAYER, Shapes
+from colibri.models.names import (
+    LAYER,
+    Shapes,
+    attention_shapes,
+    common_rules,
+    expert_rules,
+    outer_shapes,
+    swiglu_shapes,
+    trunk,
+)
 from colibri.routing.softmax import SoftmaxRouter
 
 
@@ -25,7 +34,7 @@ class QwenMoeConfig(GQAConfig, frozen=True, kw_only=True):
     num_experts_per_tok: int
     norm_topk_prob: bool = False
     decoder_sparse_step: int = 1
-    mlp_only_layers: list[int] = []
+    mlp_only_layers: tuple[int, ...] = ()
     use_sliding_window: bool = False
 
     @property
@@ -47,15 +56,21 @@ class QwenMoeConfig(GQAConfig, frozen=True, kw_only=True):
         return layer not in self.mlp_only_layers and (layer + 1) % self.decoder_sparse_step == 0
 
 
-def qwen_weights(config: QwenMoeConfig, bias: bool, out_bias: bool, layer_shapes: Callable[[str], Shapes]) -> WeightMap:
+def qwen_weights(
+    config: QwenMoeConfig, bias: bool, out_bias: bool, layer_shapes: Callable[[str], Shapes]
+) -> WeightMap:
     """`layer_shapes(prefix)`: what a sparse or dense layer has beyond attention, gate and MLP."""
     shapes, experts = outer_shapes(config), {}
     for layer in range(config.num_hidden_layers):
         prefix = f"model.layers.{layer}"
-        shapes |= attention_shapes(f"{prefix}.self_attn", config, config.attention_dim, bias, out_bias)
+        shapes |= attention_shapes(
+            f"{prefix}.self_attn", config, config.attention_dim, bias, out_bias
+        )
         if config.sparse(layer):
             shapes[f"{prefix}.mlp.gate.weight"] = (config.num_experts, config.hidden_size)
-            experts[layer] = ExpertShape(config.num_experts, config.hidden_size, config.moe_intermediate_size)
+            experts[layer] = ExpertShape(
+                config.num_experts, config.hidden_size, config.moe_intermediate_size
+            )
         else:
             shapes |= swiglu_shapes(f"{prefix}.mlp", config.hidden_size, config.intermediate_size)
         shapes |= layer_shapes(prefix)

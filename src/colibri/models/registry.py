@@ -21,7 +21,8 @@ def family_for(config: Mapping[str, Any]) -> Family:
         raise ConfigError(f"config.json: model_type is {name!r}; it must name the model's family")
     if name not in SUPPORTED:
         raise UnsupportedModelError(
-            f"config.json: model_type = {name!r} is not supported; supported are {', '.join(SUPPORTED)}"
+            f"config.json: model_type = {name!r} is not supported; "
+            f"supported are {', '.join(SUPPORTED)}"
         )
     family: Family = import_module(f"colibri.models.{name}").FAMILY
     return family

@@ -1,4 +1,5 @@
-"""From wishes to numbers: what the memory budget holds, item by item, decided before anything is loaded."""
+"""From wishes to numbers: what the memory budget holds, item by item, decided before anything is
+loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,8 +65,16 @@ class Plan:
             ("process", self.process_bytes, "Python, libraries and working buffers"),
             ("trunk", self.trunk_bytes, f"at {bits_text(self.trunk_bits)}"),
             ("embedding", self.embedding_bytes, ""),
-            ("state", self.state_bytes, f"keys and values of {self.context} tokens, touched as used"),
-            ("activations", self.activation_bytes, f"prefill in chunks of {self.prefill_chunk} tokens"),
+            (
+                "state",
+                self.state_bytes,
+                f"keys and values of {self.context} tokens, touched as used",
+            ),
+            (
+                "activations",
+                self.activation_bytes,
+                f"prefill in chunks of {self.prefill_chunk} tokens",
+            ),
             ("experts", self.arena_bytes, f"{held} of {of} a layer, {len(self.slots)} layers"),
             ("peak", self.peak_bytes, f"of a budget of {self.budget_bytes / MB:,.0f} MB"),
         )
@@ -77,7 +86,12 @@ def bits_text(bits: TrunkBits) -> str:
 
 
 def make_plan(
-    config: EngineConfig, container: Container, sizes: Sizes, max_positions: int, vocab: int, machine: Machine
+    config: EngineConfig,
+    container: Container,
+    sizes: Sizes,
+    max_positions: int,
+    vocab: int,
+    machine: Machine,
 ) -> Plan:
     """Raises CapacityError with the least that works where the budget does not suffice."""
     layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
@@ -115,7 +129,9 @@ def _trunk_bits(config: EngineConfig, container: Container) -> TrunkBits:
     return 8 if at_8 <= TRUNK_8BIT_LIMIT else 4
 
 
-def _trunk_bytes(container: Container, bits: TrunkBits, embed_bits: Literal[8, 4, 32]) -> tuple[int, int]:
+def _trunk_bytes(
+    container: Container, bits: TrunkBits, embed_bits: Literal[8, 4, 32]
+) -> tuple[int, int]:
     trunk = embedding = 0
     for name in container.weights.required:
         match = container.weights.classify(name)
@@ -132,7 +148,9 @@ def _trunk_bytes(container: Container, bits: TrunkBits, embed_bits: Literal[8, 4
 
 def _context(config: EngineConfig, max_positions: int) -> int:
     if config.context is not None and config.context > max_positions:
-        raise ConfigError(f"--context {config.context} is more than the model's {max_positions} positions")
+        raise ConfigError(
+            f"--context {config.context} is more than the model's {max_positions} positions"
+        )
     return config.context or min(max_positions, DEFAULT_CONTEXT)
 
 
@@ -142,7 +160,8 @@ def _budget(config: EngineConfig, machine: Machine) -> int:
     budget = parse_bytes(config.ram, total=machine.total_bytes)
     if budget > machine.total_bytes:
         raise CapacityError(
-            f"--ram {config.ram} is {budget / MB:,.0f} MB, more than the {machine.total_bytes / MB:,.0f} MB there are"
+            f"--ram {config.ram} is {budget / MB:,.0f} MB, more than the "
+            f"{machine.total_bytes / MB:,.0f} MB there are"
         )
     return budget
 
@@ -154,7 +173,8 @@ def _chunk(spare: int, context: int, sizes: Sizes) -> int:
 
 
 def _slots(config: EngineConfig, layers: Mapping[int, LayerExperts], room: int) -> dict[int, int]:
-    """The same number a layer, as many as fit; a layer with fewer experts leaves its room to the others."""
+    """The same number a layer, as many as fit; a layer with fewer experts leaves its room to the
+    others."""
     if config.cache_experts is not None:
         return {n: min(config.cache_experts, layer.num_experts) for n, layer in layers.items()}
 

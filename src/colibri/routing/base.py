@@ -11,5 +11,6 @@ I32 = NDArray[np.int32]
 
 class Router(Protocol):
     def route(self, logits: F32) -> tuple[I32, F32]:
-        """logits [tokens, experts] -> topk_ids, topk_weights [tokens, k], best first, ties to the lower id."""
+        """logits [tokens, experts] -> topk_ids, topk_weights [tokens, k], best first, ties to the
+        lower id."""
         ...

@@ -1,4 +1,5 @@
-"""DeepSeek V3's rule: sigmoid scores chosen by score + correction bias within the best groups, weighted without it."""
+"""DeepSeek V3's rule: sigmoid scores chosen by score + correction bias within the best groups,
+weighted without it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""Softmax over all experts, the k best; their weights as they are (OLMoE, Qwen2) or divided by their sum."""
+"""Softmax over all experts, the k best; their weights as they are (OLMoE, Qwen2) or divided by
+their sum."""
 
 from dataclasses import dataclass
 
