@@ -3,7 +3,6 @@ import sys
 import types
 
 import numpy as np
-import pytest
 
 
 def _array(address, shape):
