@@ -3,6 +3,7 @@ import sys
 import types
 
 import numpy as np
+import pytest
 
 
 def _array(address, shape):
