@@ -106,8 +106,7 @@ def _check_bytes(where: str, dtype: str, shape: list[int], nbytes: int) -> None:
         bits *= n
     if bits != 8 * nbytes:
         raise ContainerError(
-            f"{where}: {dtype} {shape} takes {-(-bits // 8)} "
-            f"bytes, but data_offsets span {nbytes}"
+            f"{where}: {dtype} {shape} takes {-(-bits // 8)} bytes, but data_offsets span {nbytes}"
         )
 
 

@@ -40,7 +40,7 @@ def looks_like(head: bytes, size: int) -> str:
 
 def _is_text(data: bytes) -> bool:
     return (
-        all(b in b"\t\r\n" or 32 <= b for b in data)
+        all(b in b"\t\r\n" or b >= 32 for b in data)
         and data.decode("utf-8", "replace").count("\ufffd") <= 1
     )
 

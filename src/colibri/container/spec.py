@@ -90,7 +90,7 @@ def parse_tail(tail: U8, layer: int, expert: int, where: str) -> RecordTail:
         found = record_name(found_layer, found_expert)
         raise ContainerError(f"{where}: {name}: the record here is that of {found}")
     multipliers = (gate, up, down)
-    if not all(_is_power_of_two(m) for m in multipliers):
+    if not all(is_power_of_two(m) for m in multipliers):
         raise ContainerError(f"{where}: {name}: multipliers {multipliers} are no powers of two")
     return RecordTail(layer, expert, multipliers)
 
@@ -107,5 +107,5 @@ def verify_record(record: U8, layer: int, expert: int, where: str) -> RecordTail
     return tail
 
 
-def _is_power_of_two(value: float) -> bool:
+def is_power_of_two(value: float) -> bool:
     return value > 0 and bool(np.isfinite(value)) and np.frexp(value)[0] == 0.5

@@ -63,11 +63,13 @@ class WeightMap:
         for rule in self.rules:
             found = rule.regex.fullmatch(name)
             if found:
-                groups = found.groupdict()
-                return Match(rule, _number(groups.get("layer")), _number(groups.get("expert")))
+                return _match(rule, found.groupdict())
         return None
 
 
-def _number(digits: str | None) -> int | None:
-    # Nine digits are more layers or experts than any model has, and no cost to convert.
-    return int(digits[:9]) if digits else None
+def _match(rule: Rule, groups: Mapping[str, str | None]) -> Match | None:
+    layer, expert = groups.get("layer"), groups.get("expert")
+    # 007, 12345678901 or a digit of another script would be a second name for the same tensor.
+    if not all(d is None or (len(d) < 10 and str(int(d)) == d) for d in (layer, expert)):
+        return None
+    return Match(rule, *(None if d is None else int(d) for d in (layer, expert)))
