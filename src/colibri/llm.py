@@ -98,8 +98,7 @@ class LLM:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"
             )
-        name = None if model is None else str(model)
-        self._open(EngineConfig(model=name, **settings))
+        self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> Self:
@@ -319,4 +318,5 @@ def _single(prompt: Prompt | list[str] | list[list[int]]) -> bool:
 
 def _machine() -> Machine:
     facts = probe.facts()
-    return Machine(facts.memory_total_bytes, facts.memory_available_bytes, probe.rss_bytes())
+    total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
+    return Machine(total, facts.usable_bytes, probe.rss_bytes())
