@@ -1,7 +1,8 @@
 """Compare colibri with references: `python -m scripts.oracle.compare DIR`.
 
-DIR is what scripts.oracle.make wrote. Runs in the project's own environment (no torch)
-at source precision and prints a line a checkpoint; exits with 1 if any logit is off by more than the tolerance or any greedy token differs.
+DIR is what scripts.oracle.make wrote. Runs in the project's own environment (no torch) at source
+precision and prints a line a checkpoint; exits with 1 if any logit is off by more than the
+tolerance or any greedy token differs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write tiny checkpoints with transformers' logits: `python -m scripts.oracle.make OUT`.
 
 Needs torch, transformers and safetensors (`make oracle` sets up an environment for them).
-Each model lands twice: OUT/<family>-<seed>/f32 and .../bf16. The second has weights cast to bf16 and
-the logits of those cast weights in fp32: a comparison sees the engine's error, not the cast's.
+Each model lands twice: OUT/<family>-<seed>/f32 and .../bf16. The second has weights cast to bf16
+and the logits of those cast weights in fp32: a comparison sees the engine's error, not the cast's.
 """
 
 from __future__ import annotations

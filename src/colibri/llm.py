@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from colibri.config import EngineConfig
 from colibri.container.reader import open_container
 from colibri.engine.engine import Engine, check_ids
-from colibri.engine.request import Failed, Finished, PrefillProgress, Request, Token
+from colibri.engine.request import Finished, PrefillProgress, Request, Token
 from colibri.engine.thread import EngineThread
 from colibri.errors import ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
@@ -98,8 +98,7 @@ class LLM:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"
             )
-        name = None if model is None else str(model)
-        self._open(EngineConfig(model=name, **settings))
+        self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> Self:
@@ -162,23 +161,25 @@ class LLM:
         self.close()
 
     @overload
-    def generate(self, prompt: str, params: SamplingParams | None = None) -> Completion: ...
-    @overload
     def generate(
-        self, prompt: Sequence[int], params: SamplingParams | None = None
+        self, prompt: str | Sequence[int], params: SamplingParams | None = None
     ) -> Completion: ...
     @overload
     def generate(
-        self, prompt: Sequence[Prompt], params: SamplingParams | None = None
+        self, prompt: list[str] | list[list[int]], params: SamplingParams | None = None
     ) -> list[Completion]: ...
     def generate(
-        self, prompt: Prompt | Sequence[Prompt], params: SamplingParams | None = None
+        self, prompt: Prompt | list[str] | list[list[int]], params: SamplingParams | None = None
     ) -> Completion | list[Completion]:
         """Answer one prompt (text or token ids) or several, which then decode together."""
         if _single(prompt):
             return self._collect(self._submit(cast(Prompt, prompt), params))
         requests = [self._submit(cast(Prompt, p), params) for p in prompt]
-        return [self._collect(request) for request in requests]
+        try:
+            return [self._collect(request) for request in requests]
+        finally:
+            for request in requests:
+                request.cancel()
 
     def stream(
         self,
@@ -293,7 +294,7 @@ class LLM:
                     yield Chunk(text.finish() if text else "", (), event.reason)
                     return
                 else:
-                    raise cast(Failed, event).error
+                    raise event.error
         finally:
             request.cancel()
 
@@ -307,7 +308,7 @@ class LLM:
         return Chunk(piece, (token.id,), reason, logprobs)
 
 
-def _single(prompt: Prompt | Sequence[Prompt]) -> bool:
+def _single(prompt: Prompt | list[str] | list[list[int]]) -> bool:
     return (
         isinstance(prompt, str)
         or (len(prompt) > 0 and isinstance(prompt[0], int | np.integer))
@@ -317,4 +318,5 @@ def _single(prompt: Prompt | Sequence[Prompt]) -> bool:
 
 def _machine() -> Machine:
     facts = probe.facts()
-    return Machine(facts.memory_total_bytes, facts.memory_available_bytes, probe.rss_bytes())
+    total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
+    return Machine(total, facts.usable_bytes, probe.rss_bytes())

@@ -53,9 +53,16 @@ class DecoderConfig(msgspec.Struct, frozen=True, kw_only=True):
         refuse_unless(0 < self.rms_norm_eps < 1, "rms_norm_eps", self.rms_norm_eps, "in (0, 1)")
 
 
-def parse_config(config: Mapping[str, Any], kind: type[T]) -> T:
-    """`config` as `kind`. Raises ConfigError naming field and value."""
+def parse_config(
+    config: Mapping[str, Any], kind: type[T], aliases: Mapping[str, str] | None = None
+) -> T:
+    """`config` as `kind`; `aliases` are other names of fields. Raises ConfigError naming the field."""
     present = {key: value for key, value in config.items() if value is not None}
+    for other, field in (aliases or {}).items():
+        if other in present and present.setdefault(field, present[other]) != present[other]:
+            raise ConfigError(
+                f"config.json: {field} = {present[field]!r} contradicts {other} = {present[other]!r}"
+            )
     try:
         parsed = msgspec.convert(present, kind, strict=True)
     except msgspec.ValidationError as error:

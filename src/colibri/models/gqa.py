@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from colibri.errors import ConfigError
 from colibri.layers.attention import Attention
-from colibri.layers.decoder import Decoder, DecoderLayer
+from colibri.layers.decoder import Decoder, DecoderLayer, Mixer
 from colibri.layers.linear import Linear
 from colibri.layers.rope import Rope, rope_from_config
 from colibri.models.config import DecoderConfig
@@ -103,7 +103,7 @@ def decoder(
     config: DecoderConfig,
     load: TrunkLoader,
     rope: Rope,
-    mixer: Callable[[int], Attention],
+    mixer: Callable[[int], Mixer],
     mlp: Callable[[int], Callable[[F32], F32]],
 ) -> Decoder:
     """Embedding, layers, norm and head under their common names."""

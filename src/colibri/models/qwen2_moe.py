@@ -14,7 +14,7 @@ from colibri.models.family import Family, Sizes
 from colibri.models.gqa import decoder, gqa_attention, rope_of
 from colibri.models.loader import TrunkLoader
 from colibri.models.names import Shapes, swiglu_shapes
-from colibri.models.qwen_moe import QwenMoeConfig, qwen_mlp, qwen_sizes, qwen_weights
+from colibri.models.qwen_moe import ALIASES, QwenMoeConfig, qwen_mlp, qwen_sizes, qwen_weights
 
 
 class Qwen2MoeConfig(QwenMoeConfig, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Qwen2MoeConfig(QwenMoeConfig, frozen=True, kw_only=True):
 
 
 def parse(config: Mapping[str, Any]) -> Qwen2MoeConfig:
-    return parse_config(config, Qwen2MoeConfig)
+    return parse_config(config, Qwen2MoeConfig, ALIASES)
 
 
 def weights(config: Qwen2MoeConfig) -> WeightMap:

@@ -13,7 +13,7 @@ from colibri.models.config import parse_config
 from colibri.models.family import Family
 from colibri.models.gqa import decoder, gqa_attention, rope_of
 from colibri.models.loader import TrunkLoader
-from colibri.models.qwen_moe import QwenMoeConfig, qwen_mlp, qwen_sizes, qwen_weights
+from colibri.models.qwen_moe import ALIASES, QwenMoeConfig, qwen_mlp, qwen_sizes, qwen_weights
 
 
 class Qwen3MoeConfig(QwenMoeConfig, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Qwen3MoeConfig(QwenMoeConfig, frozen=True, kw_only=True):
 
 
 def parse(config: Mapping[str, Any]) -> Qwen3MoeConfig:
-    return parse_config(config, Qwen3MoeConfig)
+    return parse_config(config, Qwen3MoeConfig, ALIASES)
 
 
 def weights(config: Qwen3MoeConfig) -> WeightMap:

@@ -27,6 +27,10 @@ from colibri.models.names import (
 from colibri.routing.softmax import SoftmaxRouter
 
 
+# transformers 5 saves Qwen3-MoE's expert count under Mixtral's name.
+ALIASES = {"num_local_experts": "num_experts"}
+
+
 class QwenMoeConfig(GQAConfig, frozen=True, kw_only=True):
     intermediate_size: int
     moe_intermediate_size: int

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from colibri.config import EngineConfig, parse_bytes
-from colibri.container.reader import Container, LayerExperts
+from colibri.container.layerexperts import LayerExperts
+from colibri.container.reader import Container
 from colibri.container.trunk import matrix_bytes
 from colibri.errors import CapacityError, ConfigError
 from colibri.models.family import Sizes
@@ -125,6 +126,8 @@ def make_plan(
 def _trunk_bits(config: EngineConfig, container: Container) -> TrunkBits:
     if config.trunk_bits != "auto":
         return config.trunk_bits
+    if container.stored_bits is not None:
+        return container.stored_bits
     at_8, _ = _trunk_bytes(container, 8, config.embed_bits)
     return 8 if at_8 <= TRUNK_8BIT_LIMIT else 4
 
