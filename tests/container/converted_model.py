@@ -87,7 +87,7 @@ def write_manifest(directory: Path, manifest: Manifest, **changes: Any) -> None:
 
 
 def rewrite_file(
-    directory: Path, manifest: Manifest, name: str, tensors: Arrays, **kw: Any
+    directory: Path, manifest: Manifest, name: str, tensors: Arrays, align: int = 1
 ) -> None:
     """Put other tensors into a file, with a manifest that agrees about the file itself."""
     entry = file_entry(write_tensors(directory / name, tensors, align), len(tensors))
