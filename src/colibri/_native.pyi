@@ -1,0 +1,53 @@
+"""The native module. Arrays are C-contiguous and never converted; wrong shapes raise ValueError."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_F32 = npt.NDArray[np.float32]
+_F64 = npt.NDArray[np.float64]
+_I32 = npt.NDArray[np.int32]
+_I64 = npt.NDArray[np.int64]
+_U8 = npt.NDArray[np.uint8]
+_U64 = npt.NDArray[np.uint64]
+_Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
+
+# CPU paths and threads.
+
+def active_path() -> str: ...
+def num_threads() -> int: ...
+def set_num_threads(n: int) -> None: ...
+def supported_paths() -> list[str]: ...
+def use_path(name: str) -> None: ...
+
+# Packing, products and the mixture of experts.
+
+def combine(pairs: _F32, order: _I64, weights: _F32, y: _F32) -> None: ...
+def embed_dense(ids: _I64, w: _Weights, out: _F32) -> None: ...
+def embed_packed(
+    ids: _I64, data: _U8, bits: int, rows: int, multiplier: float, out: _F32
+) -> None: ...
+def matmul_dense(x: _F32, w: _Weights, out: _F32) -> None: ...
+def matmul_packed(
+    x: _F32, data: _U8, bits: int, rows: int, multiplier: float, planes: int, out: _F32
+) -> None: ...
+def moe(
+    packed: bool,
+    scheme: int,
+    inner: int,
+    parts: _U64,
+    multipliers: _F32,
+    pair_start: _I64,
+    pair_row: _I64,
+    pair_weight: _F32,
+    x: _F32,
+    planes: int,
+    y: _F32,
+    pair_out: _I64 | None,
+) -> None: ...
+def pack(
+    w: _Weights, bits: int, multiplier: float, out: _U8 | None
+) -> tuple[float, float, int]: ...
+
+# Norms, rope, routing and attention.
