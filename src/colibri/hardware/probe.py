@@ -3,6 +3,7 @@
 import math
 import mmap
 import platform
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def facts(root: Path = Path("/")) -> Facts:
 def rss_bytes() -> int:
     """Resident memory of this process; mapped files count with what is touched of them."""
     return int(psutil.Process().memory_info().rss)
+
+
+def peak_rss_bytes() -> int:
+    """The most this process ever had resident."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def free_bytes(path: Path) -> int:
