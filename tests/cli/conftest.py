@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,7 +52,7 @@ class FakeLLM:
         self.configs: list[EngineConfig] = []
         self.closed = False
         self.cancelled = 0
-        self.chat_template: object | None = object()
+        self.path = Path()
         self.load_line = "fake: int4-gs64"
         self.default_params = Params()
         self.plan = SimpleNamespace(
@@ -127,10 +128,15 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 
 @pytest.fixture
-def llm(monkeypatch: pytest.MonkeyPatch) -> FakeLLM:
-    """Commands that load a model get this one."""
+def llm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeLLM:
+    """Commands that load a model get this one; its directory is the embedded model's."""
     fake = FakeLLM()
-    monkeypatch.setitem(sys.modules, "colibri.llm", SimpleNamespace(LLM=fake))
+    fake.path = tmp_path / "demo"
+    fake.path.mkdir()
+    (fake.path / "config.json").write_text("{}")
+    (fake.path / "chat_template.jinja").write_text("{{ messages }}")
+    module = SimpleNamespace(LLM=fake, embedded_model=lambda: fake.path)
+    monkeypatch.setitem(sys.modules, "colibri.llm", module)
     return fake
 
 

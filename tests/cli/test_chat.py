@@ -29,11 +29,12 @@ def test_slash_commands(coli: Any, llm: Any) -> None:
 
 
 def test_model_without_template_is_told_so(coli: Any, llm: Any) -> None:
-    llm.chat_template = None
+    (llm.path / "chat_template.jinja").unlink()
     outcome = coli("chat", stdin=["hi"])
     assert outcome.code == 4
     assert "no chat template" in outcome.err
     assert "coli run" in outcome.err
+    assert llm.configs == []
 
 
 def test_error_in_a_pipe_ends_with_its_code(coli: Any, llm: Any) -> None:

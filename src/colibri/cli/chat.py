@@ -40,17 +40,27 @@ def command(system: str | None, quiet: bool, **flags: Any) -> None:
     """
     config, given = take_config(flags), take_sampling(flags)
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    _need_template(config.model)
     with load(config, quiet=quiet or not interactive).llm as llm:
-        if llm.chat_template is None:
-            raise TokenizerError(
-                "this model has no chat template; `coli run` takes a prompt as it is"
-            )
         params = with_given(llm.default_params, given)
         conversation = Conversation(llm, params, system, quiet=quiet or not interactive)
         if interactive:
             _talk(conversation)
         else:
             _answer_lines(conversation)
+
+
+def _need_template(model: str | None) -> None:
+    """Before the weights are loaded, which may take minutes."""
+    from colibri.cli.paths import model_path
+    from colibri.text.template import ChatTemplate
+
+    path = model_path(model)
+    if ChatTemplate.load(path) is None:
+        raise TokenizerError(
+            f"{path}: has no chat template (chat_template.jinja or tokenizer_config.json); "
+            "`coli run` takes a prompt as it is"
+        )
 
 
 def _answer_lines(conversation: Conversation) -> None:

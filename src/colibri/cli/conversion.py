@@ -11,7 +11,7 @@ from colibri.cli import figures, terminal
 from colibri.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from colibri.convert.loop import ConvertProgress
+    from colibri.convert.progress import ConvertProgress
 
 OnProgress = Callable[["ConvertProgress"], None]
 

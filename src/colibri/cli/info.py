@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +12,8 @@ from colibri.cli import figures
 from colibri.cli.options import setting_option, take_model
 
 if TYPE_CHECKING:
-    from colibri.container.reader import Container, LayerExperts
+    from colibri.container.layerexperts import LayerExperts
+    from colibri.container.reader import Container
 
 
 @click.command("info")
@@ -24,12 +24,11 @@ def command(directory: str | None, model: str | None) -> None:
 
     Reads configuration and file headers, never a weight.
     """
-    from colibri.cli.paths import embedded_model, read_config
+    from colibri.cli.paths import model_path, read_config
     from colibri.container.reader import open_container
     from colibri.models.registry import family_for
 
-    named = take_model(directory or model)
-    path = Path(named) if named else embedded_model()
+    path = model_path(take_model(directory if directory is not None else model))
     family = family_for(read_config(path))
     for label, text in _facts(open_container(path, family.weights_of), family.name):
         click.echo(f"{label:<11}{text}")
@@ -78,7 +77,7 @@ def _layers(config: Mapping[str, Any], sparse: int, draft: int) -> str:
 
 
 def _experts(config: Mapping[str, Any], layers: list[LayerExperts]) -> str:
-    kinds = Counter((layer.num_experts, layer.scheme, layer.slot_bytes) for layer in layers)
+    kinds = Counter((layer.num_experts, layer.layout.scheme, layer.slot_bytes) for layer in layers)
     chosen = config.get("num_experts_per_tok")
     return "; ".join(
         f"{experts} a layer, {chosen} chosen a token, {scheme}, {figures.size(slot)} each"

@@ -43,11 +43,13 @@ def show_warnings() -> None:
 def load(config: EngineConfig, *, quiet: bool) -> Loaded:
     """The caller closes `llm`."""
     show_warnings()
+    from colibri.cli.paths import model_path
     from colibri.llm import LLM
 
     if config.activations == "int8":
         terminal.say(_ONE_PLANE)
 
+    model_path(config.model)
     begin = time.perf_counter()
     llm = LLM.from_config(config)
     seconds = time.perf_counter() - begin

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from colibri.cli import figures, terminal
 
 if TYPE_CHECKING:
-    from colibri.llm import PrefillProgress
+    from colibri.engine.request import PrefillProgress
 
 _REDRAW_SECONDS = 0.1
 _SPARSE_SECONDS = 10.0
