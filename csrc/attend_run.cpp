@@ -1,6 +1,5 @@
 // How attention and the indexer are cut into tasks. The cut decides speed only: bits belong to a row and head.
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -96,6 +95,7 @@ std::vector<float> padded_heads(const float* q, int64_t heads, int64_t dim) {
 }  // namespace
 
 void attend(const Attend& a, int64_t rows) {
+  if (rows == 0) return;
   auto* k = COLI_PICK(attend_kernels);
   int threads = num_threads();
   Cut c = cut(a, rows, threads > 1 ? 2 * threads : 1);
@@ -114,42 +114,55 @@ void attend(const Attend& a, int64_t rows) {
   });
 }
 
-int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t topk, int32_t* out) {
-  constexpr int64_t kBuffer = 1 << 22, kKeys = 256;  // scores kept at a time; keys a task
+// Scores of rows [row0, row0 + n), each with room for `room` keys; rows that keep all their keys have none.
+static void score_rows(const Indexer& a, const int64_t* positions, int64_t row0, int64_t n, int64_t room, int64_t topk,
+                       float* scores) {
+  constexpr int64_t kKeys = 256;  // a task
   auto* kernels = COLI_PICK(index_kernels);
+  int64_t parts = ceil_div(room, kKeys);
+  parallel_for(n * parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      int64_t row = i / parts, first = i % parts * kKeys, keys = positions[row0 + row] + 1;
+      if (keys > topk && first < keys)
+        kernels->scores(a, row0 + row, scores + row * room, first, std::min(keys, first + kKeys));
+    }
+  });
+}
+
+// One row's choice; false where a score is not finite.
+static bool choose(const float* scores, int64_t keys, int64_t topk, int32_t* out) {
+  for (int64_t j = 0; j < topk; j++) out[j] = j < keys ? (int32_t)j : -1;
+  if (keys <= topk) return true;
+  if (!all_finite(scores, keys)) return false;
+  select_best(scores, keys, topk, out);
+  return true;
+}
+
+int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t topk, int32_t* out) {
+  constexpr int64_t kBuffer = 1 << 22;  // scores kept at a time
+  if (rows == 0) return -1;
   std::vector<float> q;
   a.q_stride = pad16(a.dim);
   if (a.q_stride != a.dim) {
     q = padded_heads(a.q, rows * a.heads, a.dim);
     a.q = q.data();
   }
-  int64_t most = 1 + (rows ? *std::max_element(positions, positions + rows) : 0);
-  int64_t at_once = std::clamp<int64_t>(kBuffer / most, 1, std::max<int64_t>(rows, 1)), parts = ceil_div(most, kKeys);
-  std::vector<float> scores(most > topk ? (size_t)(at_once * most) : 0);
-  std::atomic<int64_t> refused{INT64_MAX};
+  int64_t room = 1 + *std::max_element(positions, positions + rows);
+  if (room <= topk) room = 0;  // every key is chosen: nothing to score
+  int64_t at_once = std::clamp<int64_t>(kBuffer / std::max<int64_t>(room, 1), 1, rows);
+  std::vector<float> scores((size_t)(at_once * room));
+  std::vector<uint8_t> refused((size_t)rows, 0);
   for (int64_t row0 = 0; row0 < rows; row0 += at_once) {
     int64_t n = std::min(at_once, rows - row0);
-    parallel_for(n * parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) {
-        int64_t row = i / parts, first = i % parts * kKeys, keys = positions[row0 + row] + 1;
-        if (keys > topk && first < keys)
-          kernels->scores(a, row0 + row, &scores[(size_t)(row * most)], first, std::min(keys, first + kKeys));
-      }
-    });
+    score_rows(a, positions, row0, n, room, topk, scores.data());
     parallel_for(n, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; row++) {
-        int64_t keys = positions[row0 + row] + 1;
-        int32_t* chosen = out + (row0 + row) * topk;
-        for (int64_t j = 0; j < topk; j++) chosen[j] = j < keys ? (int32_t)j : -1;
-        if (keys <= topk) continue;
-        const float* s = &scores[(size_t)(row * most)];
-        if (all_finite(s, keys)) select_best(s, keys, topk, chosen);
-        else if (int64_t seen = refused; row0 + row < seen) refused = row0 + row;
-      }
+      for (int64_t i = begin; i < end; i++)
+        refused[(size_t)(row0 + i)] =
+            !choose(scores.data() + i * room, positions[row0 + i] + 1, topk, out + (row0 + i) * topk);
     });
-    if (refused != INT64_MAX) return refused;
   }
-  return -1;
+  auto bad = std::find(refused.begin(), refused.end(), 1);
+  return bad == refused.end() ? -1 : bad - refused.begin();
 }
 
 }  // namespace coli

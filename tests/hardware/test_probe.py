@@ -8,16 +8,25 @@ from colibri.hardware.probe import facts, free_bytes, rss_bytes
 def test_facts_of_this_machine():
     found = facts()
     assert 0 < found.usable_bytes <= found.memory_available_bytes <= found.memory_bytes
-    assert found.physical_cores is None or 1 <= found.physical_cores <= os.cpu_count()
+    assert 1 <= found.physical_cores <= os.cpu_count()
     assert found.page_bytes % 4096 == 0
     assert found.machine
 
 
 def test_what_cannot_be_known_is_none(tmp_path):
     found = facts(tmp_path)
-    assert found.cpu_model is found.physical_cores is None
+    assert found.cpu_model is None
     assert found.cgroup_memory_bytes is found.cpu_quota is None
     assert found.usable_bytes == found.memory_available_bytes
+
+
+def test_a_quota_bounds_the_cores(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cpu.max").write_text("60000 100000\n")
+    assert facts(tmp_path).physical_cores == 1
+    assert facts(tmp_path).cpu_quota == 0.6
 
 
 def test_cores_share_their_threads(tmp_path):

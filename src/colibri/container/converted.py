@@ -83,12 +83,12 @@ def _trunk(
     path: Path, manifest: Manifest, tensors: Mapping[str, TensorInfo], weights: WeightMap
 ) -> Trunk:
     packed = {p.name: p for p in manifest.packed}
-    absent = [name for name in packed if name not in tensors]
-    if absent or len(packed) < len(manifest.packed):
-        name = absent[0] if absent else "?"
-        raise ContainerError(
-            f"{path / MANIFEST_NAME}: packed tensor {shown(name)} is in no file or listed twice"
-        )
+    where = f"{path / MANIFEST_NAME}: packed"
+    for p in manifest.packed:
+        if p.name not in tensors:
+            raise ContainerError(f"{where}: tensor {shown(p.name)} is in no file")
+        if packed[p.name] is not p:
+            raise ContainerError(f"{where}: tensor {shown(p.name)} is listed twice")
     trunk = {}
     for t, match in classify_all(tensors.values(), weights, path):
         if match.rule.role != "trunk":
@@ -99,6 +99,10 @@ def _trunk(
         if spec and match.rule.kind not in ("linear", "embedding"):
             raise ContainerError(
                 f"{t.file}: tensor {shown(t.name)}: stored packed, but must be exact"
+            )
+        if t.dtype == "U8" and not spec:
+            raise ContainerError(
+                f"{t.file}: tensor {shown(t.name)}: U8, but not listed as packed in the manifest"
             )
         trunk[t.name] = _packed(t, spec) if spec else unpacked(t)
     return trunk

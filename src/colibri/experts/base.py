@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.moe import ExpertLayout
+
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 Multipliers = tuple[float, float, float]  # of gate, up and down
@@ -67,17 +69,6 @@ class Span(Protocol):
     def needed(self) -> int: ...  # bytes that must exist: a file may end inside its last page
 
 
-class ExpertLayout(Protocol):
-    """What the moe kernel has to know of an expert's bytes."""
-
-    @property
-    def scheme(self) -> str: ...
-    @property
-    def hidden(self) -> int: ...
-    @property
-    def inner(self) -> int: ...
-
-
 class LayerSource(Protocol):
     """Where the experts of one layer lie on disk, and what their bytes mean in a slot."""
 
@@ -90,7 +81,7 @@ class LayerSource(Protocol):
     @property
     def slot_bytes(self) -> int: ...
     @property
-    def record(self) -> bool: ...
+    def record(self) -> bool: ...  # a packed record fills the slot; its tail has the multipliers
     def reads(self, expert: int, /) -> Sequence[Span]: ...
     def parts(self, expert: int, /) -> tuple[int, int, int]: ...
 

@@ -20,6 +20,7 @@ class ExpertFile:
         self.path = path
         self._lock = threading.Lock()
         self._buffered: int | None = None
+        self._refused: int | None = None
         self._direct = _open_direct(path)
         if self._direct is None:
             self.buffered()
@@ -40,15 +41,15 @@ class ExpertFile:
 
         The descriptor stays open until close(): another reader may be using it.
         """
-        self._refused, self._direct = self._direct, None
+        with self._lock:
+            if self._direct is not None:
+                self._refused, self._direct = self._direct, None
 
     def close(self) -> None:
         for descriptor in (self._direct, self._refused, self._buffered):
             if descriptor is not None:
                 os.close(descriptor)
         self._direct = self._refused = self._buffered = None
-
-    _refused: int | None = None
 
 
 class ExpertFiles:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.container.spec import TAIL_BYTES, parse_tail, record_bytes, verify_record
+from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.experts.arena import Arena
 from colibri.experts.base import LayerSource, Multipliers
 from colibri.experts.cache import LayerCache
@@ -47,9 +47,7 @@ class LayerStage:
     def _check(self, expert: int, slot: memoryview, where: str) -> Multipliers:
         if not self.source.record:
             return (1.0, 1.0, 1.0)
-        layout = self.layout
-        record = np.frombuffer(slot, np.uint8)
-        record = record[: record_bytes(layout.scheme, layout.hidden, layout.inner)]
+        record = np.frombuffer(slot, np.uint8)  # of the slot's very size
         if self._verify:
             return verify_record(record, self.source.layer, expert, where).multipliers
         return parse_tail(record[-TAIL_BYTES:], self.source.layer, expert, where).multipliers

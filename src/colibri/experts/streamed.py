@@ -65,7 +65,7 @@ class StreamedExperts:
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
 
     def run(self, layer: int, x: Floats, topk_ids: Ids, topk_weights: Floats) -> Floats:
-        """As ExpertExecutor.run. After a ReadError, ContainerError or Cancelled the next call works."""
+        """As ExpertExecutor.run. Raises ReadError, ContainerError, Cancelled; then works again."""
         stage = self._stage(layer)
         if topk_ids.size == 0:
             return np.zeros_like(x)

@@ -1,7 +1,7 @@
 """The machine as facts. None means unknown; nothing is guessed."""
 
+import math
 import mmap
-import os
 import platform
 import resource
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ from pathlib import Path
 import psutil
 
 from colibri.hardware.cgroup import cpu_quota, memory_limits
+from colibri.kernels.cpu import physical_cores
 
 
 @dataclass(frozen=True)
 class Facts:
     machine: str  # x86_64, aarch64, ...
     cpu_model: str | None
-    physical_cores: int | None  # in the affinity mask; hyper-threads counted once
+    physical_cores: int  # that this process may use: affinity and quota; hyper-threads once
     cpu_quota: float | None  # processors' worth of time the control group allows; None: no limit
     memory_bytes: int
     memory_available_bytes: int
@@ -27,13 +28,14 @@ class Facts:
 
 def facts(root: Path = Path("/")) -> Facts:
     """root: where /proc and /sys are, for tests."""
+    quota = cpu_quota(root)
     memory = psutil.virtual_memory()
     limits = memory_limits(root)
     return Facts(
         machine=platform.machine(),
         cpu_model=_cpu_model(root / "proc/cpuinfo"),
-        physical_cores=_physical_cores(root / "sys/devices/system/cpu"),
-        cpu_quota=cpu_quota(root),
+        physical_cores=_cores(root / "sys/devices/system/cpu", quota),
+        cpu_quota=quota,
         memory_bytes=memory.total,
         memory_available_bytes=memory.available,
         cgroup_memory_bytes=min((limit.limit_bytes for limit in limits), default=None),
@@ -70,13 +72,6 @@ def _cpu_model(cpuinfo: Path) -> str | None:
     return next(models, None) or None
 
 
-def _physical_cores(topology: Path) -> int | None:
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    siblings = set()
-    for cpu in os.sched_getaffinity(0):
-        try:
-            siblings.add((topology / f"cpu{cpu}/topology/thread_siblings_list").read_text())
-        except OSError:
-            return None
-    return len(siblings)
+def _cores(topology: Path, quota: float | None) -> int:
+    cores = physical_cores(topology)
+    return cores if quota is None else max(1, min(cores, math.floor(quota)))

@@ -65,9 +65,7 @@ def apply_rope(x: Floats, cos: Floats, sin: Floats, offset: int, interleaved: bo
     half = cos.shape[1]
     span = x[:, :, offset : offset + 2 * half]  # a view: the result is written through it
     first, second = (
-        (span[..., 0::2], span[..., 1::2])
-        if interleaved
-        else (span[..., :half], span[..., half:])
+        (span[..., 0::2], span[..., 1::2]) if interleaved else (span[..., :half], span[..., half:])
     )
     a, b = first.astype(np.float64), second.astype(np.float64)
     c, s = cos[:, None].astype(np.float64), sin[:, None].astype(np.float64)
