@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-# Norms, element-wise, softmax, rope, routers, attention: wrapped by kernels/{ops,routing,attention}.py.
+# Wrapped by kernels/{ops,routing,attention}.py.
 
 def rms_norm(
     x: NDArray[np.float32], w: NDArray[np.float32], eps: float, out: NDArray[np.float32]
