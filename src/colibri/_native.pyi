@@ -51,3 +51,71 @@ def pack(
 ) -> tuple[float, float, int]: ...
 
 # Norms, rope, routing and attention.
+
+# Norms, element-wise, softmax, rope, routers, attention: wrapped by kernels/{ops,routing,attention}.py.
+
+def rms_norm(
+    x: _F32, w: _F32, eps: float, out: _F32
+) -> None: ...
+def layer_norm(
+    x: _F32,
+    w: _F32,
+    b: _F32,
+    eps: float,
+    out: _F32,
+) -> None: ...
+def softmax(x: _F32, out: _F32) -> None: ...
+def log_sum_exp(x: _F32, out: _F64) -> None: ...
+def silu_mul(
+    gate: _F32, up: _F32, out: _F32
+) -> None: ...
+def sigmoid(x: _F32, out: _F32) -> None: ...
+def rope_table(
+    positions: _I64,
+    inv_freq: _F32,
+    scale: float,
+    cos: _F32,
+    sin: _F32,
+) -> None: ...
+def apply_rope(
+    x: _F32,
+    cos: _F32,
+    sin: _F32,
+    offset: int,
+    interleaved: bool,
+) -> None: ...
+def softmax_topk(
+    logits: _F32,
+    k: int,
+    renormalize: bool,
+    ids: _I32,
+    weights: _F32,
+) -> None: ...
+def sigmoid_topk(
+    logits: _F32,
+    bias: _F32,
+    k: int,
+    n_group: int,
+    topk_group: int,
+    renormalize: bool,
+    scale: float,
+    ids: _I32,
+    weights: _F32,
+) -> None: ...
+def attend(
+    q: _F32,
+    k: _F32,
+    v: _F32,
+    positions: _I64,
+    scale: float,
+    window: int,
+    index: _I32 | None,
+    out: _F32,
+) -> None: ...
+def index_scores_select(
+    iq: _F32,
+    w: _F32,
+    ik: _F32,
+    positions: _I64,
+    out: _I32,
+) -> None: ...

@@ -20,6 +20,19 @@ def configure(threads: int | None = None, path: str | None = None) -> None:
     _native.set_num_threads(threads if threads is not None else physical_cores())
 
 
+def active_path() -> str:
+    return _native.active_path()
+
+
+def num_threads() -> int:
+    return _native.num_threads()
+
+
+def supported_paths() -> list[str]:
+    """Paths that run here, slowest first."""
+    return _native.supported_paths()
+
+
 def cpu_features() -> dict[str, object]:
     """What the kernels run on: machine, the paths supported here (slowest first) and the one in
     use, threads in use, physical cores that this process may use."""
