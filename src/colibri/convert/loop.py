@@ -86,6 +86,7 @@ def convert(
         if journal is None and not force:
             done = finished_manifest(source, destination, policy, family)
             if done is not None:
+                remove_journal(destination)  # what a kill in the last instant left of it
                 Meter(0, 0, progress, cancelled).begin("already finished", str(destination))
                 return done
         job = _start(source, destination, policy, family, weights, journal, force)
