@@ -47,7 +47,7 @@ from colibri.convert.resume import (
     resumed_inventory,
 )
 from colibri.convert.selection import select
-from colibri.convert.sidefiles import copy_side_file, side_files
+from colibri.convert.sidefiles import copy_side_file, side_files, warn_of_missing
 from colibri.kernels.packing import Scheme
 
 
@@ -165,7 +165,9 @@ def _run(
 
 
 def _copy_side_files(job: _Job, meter: Meter) -> None:
-    for name in side_files(job.source):
+    names = side_files(job.source)
+    warn_of_missing(job.source, names)
+    for name in names:
         record(job.journal, name, copy_side_file(job.source, job.destination, name, meter), {})
     save_journal(job.destination, job.journal)
 
