@@ -75,6 +75,22 @@ COLI_INLINE float reduce_add(f32x16 x) {
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
 }
+// Sixteen of these sums at once, the same additions: lane 4i + j is the sum of a[4j + i].
+COLI_INLINE f32x16 reduce_add_each(const f32x16* a) {
+  __m256 out[2];
+  for (int o = 0; o < 2; o++) {  // the sums of a[4j + 2o] and a[4j + 2o + 1]
+    __m256 quad[4], pair[2];
+    for (int j = 0; j < 4; j++) {
+      f32x16 x = a[4 * j + 2 * o], y = a[4 * j + 2 * o + 1];
+      __m256 s = _mm256_add_ps(x.a, x.b), t = _mm256_add_ps(y.a, y.b);
+      quad[j] = _mm256_add_ps(_mm256_permute2f128_ps(s, t, 0x20), _mm256_permute2f128_ps(s, t, 0x31));
+    }
+    for (int h = 0; h < 2; h++)
+      pair[h] = _mm256_add_ps(_mm256_shuffle_ps(quad[2 * h], quad[2 * h + 1], 0x44), _mm256_shuffle_ps(quad[2 * h], quad[2 * h + 1], 0xee));
+    out[o] = _mm256_add_ps(_mm256_shuffle_ps(pair[0], pair[1], 0x88), _mm256_shuffle_ps(pair[0], pair[1], 0xdd));
+  }
+  return {out[0], out[1]};
+}
 COLI_INLINE int32_t reduce_max(i32x16 x) {
   __m256i s = _mm256_max_epi32(x.a, x.b);
   __m128i q = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));

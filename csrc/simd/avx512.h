@@ -64,6 +64,22 @@ COLI_INLINE float reduce_add(f32x16 a) {
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
 }
+// Sixteen of these sums at once, the same additions: lane 4i + j is the sum of a[4j + i].
+COLI_INLINE f32x16 reduce_add_each(const f32x16* a) {
+  __m512 quad[4];  // a[4j .. 4j+3], 4 lanes each
+  for (int j = 0; j < 4; j++) {
+    __m512 half[2];
+    for (int h = 0; h < 2; h++) {
+      __m512 x = a[4 * j + 2 * h].v, y = a[4 * j + 2 * h + 1].v;
+      half[h] = _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xee));
+    }
+    quad[j] = _mm512_add_ps(_mm512_shuffle_f32x4(half[0], half[1], 0x88), _mm512_shuffle_f32x4(half[0], half[1], 0xdd));
+  }
+  __m512 pair[2];
+  for (int h = 0; h < 2; h++)
+    pair[h] = _mm512_add_ps(_mm512_shuffle_ps(quad[2 * h], quad[2 * h + 1], 0x44), _mm512_shuffle_ps(quad[2 * h], quad[2 * h + 1], 0xee));
+  return {_mm512_add_ps(_mm512_shuffle_ps(pair[0], pair[1], 0x88), _mm512_shuffle_ps(pair[0], pair[1], 0xdd))};
+}
 COLI_INLINE int32_t reduce_max(i32x16 a) { return _mm512_reduce_max_epi32(a.v); }
 COLI_INLINE int32_t reduce_add(i32x16 a) { return _mm512_reduce_add_epi32(a.v); }
 

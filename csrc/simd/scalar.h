@@ -85,6 +85,10 @@ COLI_INLINE float reduce_add(f32x16 a) {
     for (int i = 0; i < w; i++) a.v[i] += a.v[i + w];
   return a.v[0];
 }
+// Sixteen of these sums at once, the same additions: lane 4i + j is the sum of a[4j + i].
+COLI_INLINE f32x16 reduce_add_each(const f32x16* a) {
+  return each<f32x16>([&](int l) { return reduce_add(a[4 * (l % 4) + l / 4]); });
+}
 COLI_INLINE int32_t reduce_max(i32x16 a) {
   int32_t m = a.v[0];
   for (int i = 1; i < 16; i++) m = a.v[i] > m ? a.v[i] : m;

@@ -73,10 +73,10 @@ def read_range(fd: int, path: Path, offset: int, nbytes: int) -> bytes:
 def list_names(directory: Path) -> list[str]:
     """Sorted file names, so that nothing depends on the file system's order."""
     try:
-        if not directory.exists():
-            raise ContainerError(f"{directory}: no such directory")
-        if not directory.is_dir():
-            raise ContainerError(f"{directory}: is a file; give the directory of the model")
         return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        raise ContainerError(f"{directory}: no such directory") from None
+    except NotADirectoryError:
+        raise ContainerError(f"{directory}: is a file; give the model's directory") from None
     except (OSError, ValueError) as e:
         raise ContainerError(f"{directory}: cannot be listed: {reason(e)}") from None

@@ -13,9 +13,9 @@ from colibri.errors import ContainerError
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 64
-# Commas and brackets: bounds the objects that parsing makes. The largest known index holds 200,000
-# names; a header needs about 11 a tensor.
-MAX_TOKENS = 6_000_000
+# Commas and brackets: bounds the objects that parsing makes. A header needs about 11 a tensor, an
+# index one; the largest known index has 200,000 tensors.
+MAX_TOKENS = 3_000_000
 _CHUNK = 1 << 20
 
 

@@ -123,15 +123,22 @@ def _check_complete(directory: Path, stem: str, total: int, group: dict[int, str
     missing = [i for i in expected if i not in group]
     if not missing:
         return
-    width = [len(text) for text in _NUMBERED.fullmatch(next(iter(group.values()))).groups()[1:]]  # type: ignore[union-attr]
-    names = (f"{stem}-{i:0{width[0]}}-of-{total:0{width[1]}}{SUFFIX}" for i in missing)
+    _, width, total_width = _widths(next(iter(group.values())))
+    names = [
+        f"{stem}-{i:0{width}}-of-{total:0{total_width}}{SUFFIX}" for i in missing[:_MAX_LISTED]
+    ]
     tail = missing == list(range(missing[0], start + total))
     hint = "the last ones: an incomplete download" if tail else "download them"
     tensors = _merge(directory, sorted(group.values()))
     raise ContainerError(
         f"{directory}: found {len(group)} of {total} shards with {len(tensors)} tensors; missing "
-        f"({hint}): {_list(names)}"
+        f"({hint}): {_list(names, len(missing))}"
     )
+
+
+def _widths(name: str) -> list[int]:
+    """The lengths of a numbered name's stem, number and total."""
+    return [len(part) for part in name.removesuffix(SUFFIX).replace("-of-", "-").rsplit("-", 2)]
 
 
 def _merge(directory: Path, files: Iterable[str]) -> dict[str, TensorInfo]:
@@ -155,7 +162,7 @@ def _merge(directory: Path, files: Iterable[str]) -> dict[str, TensorInfo]:
     return tensors
 
 
-def _list(names: Iterable[str]) -> str:
+def _list(names: Iterable[str], total: int | None = None) -> str:
     items = list(names)
-    more = f" and {len(items) - _MAX_LISTED} more" if len(items) > _MAX_LISTED else ""
-    return ", ".join(items[:_MAX_LISTED]) + more
+    more = (total or len(items)) - len(items[:_MAX_LISTED])
+    return ", ".join(items[:_MAX_LISTED]) + (f" and {more} more" if more else "")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from colibri.kernels.reference import packing as reference
+from colibri import _native
 
 Scheme = Literal["int4-gs64", "int8-gs64"]
 Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
@@ -86,6 +86,11 @@ class DenseMatrix:
 Matrix = PackedMatrix | DenseMatrix
 
 
+def bits_of(scheme: Scheme) -> int:
+    """Bits a weight: how the native module names a scheme."""
+    return 4 if scheme == "int4-gs64" else 8
+
+
 def block_bytes(scheme: Scheme, cols: int) -> int:
     """Bytes of one block of 16 rows."""
     size = -(-cols // GROUP) * (_WEIGHT_BYTES[scheme] + 2 * BLOCK_ROWS)
@@ -99,8 +104,7 @@ def packed_bytes(scheme: Scheme, rows: int, cols: int) -> int:
 
 def scale_range(w: Weights, scheme: Scheme) -> ScaleRange:
     """The range of group scales of w [rows, cols]; raises NonFiniteError."""
-    _check_finite(w)
-    return ScaleRange(*reference.scale_range(w, scheme))
+    return _pack(w, scheme, 1.0, None)
 
 
 def multiplier_for(r: ScaleRange) -> float:
@@ -122,17 +126,19 @@ def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
     NonFiniteError, and ValueError if a scale divided by the multiplier is too large for fp16.
     """
     _check_bytes(out, scheme, *w.shape)
-    r = scale_range(w, scheme)
+    r = _pack(w, scheme, multiplier, out)
     if r.largest / multiplier > 65504.0:
         raise ValueError(f"a scale of {r.largest} needs a larger multiplier than {multiplier}")
-    out[:] = reference.pack(w, scheme, multiplier)
     return r
 
 
 def unpack(data: U8, scheme: Scheme, rows: int, cols: int, multiplier: float) -> F32:
     """The float32 values [rows, cols] that packed data stands for."""
     _check_bytes(data, scheme, rows, cols)
-    return reference.unpack(data, scheme, rows, cols, multiplier)
+    out = np.empty((rows, cols), np.float32)
+    ids = np.arange(rows, dtype=np.int64)
+    _native.embed_packed(ids, data, bits_of(scheme), rows, multiplier, out)
+    return out
 
 
 def pack_matrix(w: Weights, scheme: Scheme) -> PackedMatrix:
@@ -171,16 +177,16 @@ def _check_bytes(data: U8, scheme: Scheme, rows: int, cols: int) -> None:
 
 
 def _check_weights(w: Weights) -> None:
-    if w.ndim != 2 or w.dtype not in _DTYPES or not w.flags.c_contiguous:
+    if w.ndim != 2 or w.size == 0 or w.dtype not in _DTYPES or not w.flags.c_contiguous:
         raise ValueError(
-            f"weights must be C-contiguous [rows, cols] of float32, float16 or uint16 (bf16), "
-            f"not {w.dtype} {w.shape}"
+            "weights must be non-empty C-contiguous [rows, cols] of float32, float16 or "
+            f"uint16 (bf16), not {w.dtype} {w.shape}"
         )
 
 
-def _check_finite(w: Weights) -> None:
+def _pack(w: Weights, scheme: Scheme, multiplier: float, out: U8 | None) -> ScaleRange:
     _check_weights(w)
-    bad = ~np.isfinite(reference.to_float32(w))
-    if bad.any():
-        row, col = np.unravel_index(int(np.argmax(bad)), bad.shape)
-        raise NonFiniteError(int(row), int(col))
+    smallest, largest, bad = _native.pack(w, bits_of(scheme), multiplier, out)
+    if bad >= 0:
+        raise NonFiniteError(*divmod(bad, w.shape[1]))
+    return ScaleRange(smallest, largest)

@@ -1,0 +1,37 @@
+// The kernels of ops.h over the pool of threads. Functions that can refuse a row return the lowest such row, or -1.
+#pragma once
+#include <cstdint>
+
+#include "cpu.h"
+#include "ops.h"
+
+namespace coli {
+
+#if defined(__x86_64__)
+#define COLI_PICK(table)                                                   \
+  (active_path() == Path::avx512vnni ? &coli::avx512vnni::table            \
+   : active_path() == Path::avx2     ? &coli::avx2::table : &coli::scalar::table)
+#else
+#define COLI_PICK(table) (&coli::scalar::table)
+#endif
+
+void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows, int64_t n);
+void layer_norm(const float* x, const float* w, const float* b, float eps, float* y, int64_t rows, int64_t n);
+void silu_mul(const float* gate, const float* up, float* y, int64_t n);
+void sigmoid(const float* x, float* y, int64_t n);
+int64_t softmax(const float* x, float* y, int64_t rows, int64_t n);
+int64_t log_sum_exp(const float* x, double* y, int64_t rows, int64_t n);
+
+// cos and sin of float(position) * inv_freq (rounded to fp32), each times scale: [rows, half]. Refuses a row with an
+// angle beyond 2^24.
+int64_t rope_table(const int64_t* positions, const float* inv_freq, float scale, float* cos, float* sin, int64_t rows,
+                   int64_t half);
+void apply_rope(const Rope& a, int64_t rows);
+
+int64_t route(const Router& a, int64_t rows);
+
+void attend(const Attend& a, int64_t rows);
+// The topk best keys of 0 .. position of each row, ascending, then -1. Refuses a row with a non-finite score.
+int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t topk, int32_t* out);
+
+}  // namespace coli
