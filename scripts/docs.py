@@ -16,6 +16,7 @@ from colibri.cli.app import COMMANDS, cli
 from colibri.config import OTHER_VARIABLES, SETTINGS, EngineConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
+WIDTH = 100
 _PART = re.compile(r"(<!-- (\w+): generated [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -39,14 +40,12 @@ def help_texts() -> str:
 
 
 def _help_blocks() -> Iterator[str]:
-    top = click.Context(cli, info_name="coli", terminal_width=100, max_content_width=100)
+    top = click.Context(cli, info_name="coli", terminal_width=WIDTH, **cli.context_settings)
     yield f"```\n{cli.get_help(top)}\n```\n"
     for name in COMMANDS:
         command = cli.get_command(top, name)
         assert command is not None
-        context = click.Context(
-            command, parent=top, info_name=name, terminal_width=100, max_content_width=100
-        )
+        context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         yield f"```\n{command.get_help(context)}\n```\n"
 
 
