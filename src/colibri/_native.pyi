@@ -50,9 +50,7 @@ def pack(
     w: _Weights, bits: int, multiplier: float, out: _U8 | None
 ) -> tuple[float, float, int]: ...
 
-# Norms, rope, routing and attention.
-
-# Norms, element-wise, softmax, rope, routers, attention: wrapped by kernels/{ops,routing,attention}.py.
+# Norms, element-wise, softmax, rope, routers, attention.
 
 def rms_norm(
     x: _F32, w: _F32, eps: float, out: _F32
