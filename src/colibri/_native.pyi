@@ -1,70 +1,121 @@
+"""The native module. Arrays are C-contiguous and never converted; wrong shapes raise ValueError."""
+
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
+
+_F32 = npt.NDArray[np.float32]
+_F64 = npt.NDArray[np.float64]
+_I32 = npt.NDArray[np.int32]
+_I64 = npt.NDArray[np.int64]
+_U8 = npt.NDArray[np.uint8]
+_U64 = npt.NDArray[np.uint64]
+_Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
+
+# CPU paths and threads.
+
+def active_path() -> str: ...
+def num_threads() -> int: ...
+def set_num_threads(n: int) -> None: ...
+def supported_paths() -> list[str]: ...
+def use_path(name: str) -> None: ...
+
+# Packing, products and the mixture of experts.
+
+def combine(pairs: _F32, order: _I64, weights: _F32, y: _F32) -> None: ...
+def embed_dense(ids: _I64, w: _Weights, out: _F32) -> None: ...
+def embed_packed(
+    ids: _I64, data: _U8, bits: int, rows: int, multiplier: float, out: _F32
+) -> None: ...
+def matmul_dense(x: _F32, w: _Weights, out: _F32) -> None: ...
+def matmul_packed(
+    x: _F32, data: _U8, bits: int, rows: int, multiplier: float, planes: int, out: _F32
+) -> None: ...
+def moe(
+    packed: bool,
+    scheme: int,
+    inner: int,
+    parts: _U64,
+    multipliers: _F32,
+    pair_start: _I64,
+    pair_row: _I64,
+    pair_weight: _F32,
+    x: _F32,
+    planes: int,
+    y: _F32,
+    pair_out: _I64 | None,
+) -> None: ...
+def pack(
+    w: _Weights, bits: int, multiplier: float, out: _U8 | None
+) -> tuple[float, float, int]: ...
+
+# Norms, rope, routing and attention.
 
 # Wrapped by kernels/{ops,routing,attention}.py.
 
 def rms_norm(
-    x: NDArray[np.float32], w: NDArray[np.float32], eps: float, out: NDArray[np.float32]
+    x: _F32, w: _F32, eps: float, out: _F32
 ) -> None: ...
 def layer_norm(
-    x: NDArray[np.float32],
-    w: NDArray[np.float32],
-    b: NDArray[np.float32],
+    x: _F32,
+    w: _F32,
+    b: _F32,
     eps: float,
-    out: NDArray[np.float32],
+    out: _F32,
 ) -> None: ...
-def softmax(x: NDArray[np.float32], out: NDArray[np.float32]) -> None: ...
-def log_sum_exp(x: NDArray[np.float32], out: NDArray[np.float64]) -> None: ...
+def softmax(x: _F32, out: _F32) -> None: ...
+def log_sum_exp(x: _F32, out: _F64) -> None: ...
 def silu_mul(
-    gate: NDArray[np.float32], up: NDArray[np.float32], out: NDArray[np.float32]
+    gate: _F32, up: _F32, out: _F32
 ) -> None: ...
-def sigmoid(x: NDArray[np.float32], out: NDArray[np.float32]) -> None: ...
+def sigmoid(x: _F32, out: _F32) -> None: ...
 def rope_table(
-    positions: NDArray[np.int64],
-    inv_freq: NDArray[np.float32],
+    positions: _I64,
+    inv_freq: _F32,
     scale: float,
-    cos: NDArray[np.float32],
-    sin: NDArray[np.float32],
+    cos: _F32,
+    sin: _F32,
 ) -> None: ...
 def apply_rope(
-    x: NDArray[np.float32],
-    cos: NDArray[np.float32],
-    sin: NDArray[np.float32],
+    x: _F32,
+    cos: _F32,
+    sin: _F32,
     offset: int,
     interleaved: bool,
 ) -> None: ...
 def softmax_topk(
-    logits: NDArray[np.float32],
+    logits: _F32,
     k: int,
     renormalize: bool,
-    ids: NDArray[np.int32],
-    weights: NDArray[np.float32],
+    ids: _I32,
+    weights: _F32,
 ) -> None: ...
 def sigmoid_topk(
-    logits: NDArray[np.float32],
-    bias: NDArray[np.float32],
+    logits: _F32,
+    bias: _F32,
     k: int,
     n_group: int,
     topk_group: int,
     renormalize: bool,
     scale: float,
-    ids: NDArray[np.int32],
-    weights: NDArray[np.float32],
+    ids: _I32,
+    weights: _F32,
 ) -> None: ...
 def attend(
-    q: NDArray[np.float32],
-    k: NDArray[np.float32],
-    v: NDArray[np.float32],
-    positions: NDArray[np.int64],
+    q: _F32,
+    k: _F32,
+    v: _F32,
+    positions: _I64,
     scale: float,
     window: int,
-    index: NDArray[np.int32] | None,
-    out: NDArray[np.float32],
+    index: _I32 | None,
+    out: _F32,
 ) -> None: ...
 def index_scores_select(
-    iq: NDArray[np.float32],
-    w: NDArray[np.float32],
-    ik: NDArray[np.float32],
-    positions: NDArray[np.int64],
-    out: NDArray[np.int32],
+    iq: _F32,
+    w: _F32,
+    ik: _F32,
+    positions: _I64,
+    out: _I32,
 ) -> None: ...

@@ -1,0 +1,93 @@
+# Everything runs in virtual environments of this directory; nothing else on the machine changes.
+# Needed: git, make, g++ and Python >= 3.11 (another one than python3: make PYTHON=python3.12 ...).
+
+PYTHON ?= python3
+DEMO := .venv
+DEV := .venv-dev
+ORACLE := .venv-oracle
+ORACLE_DIR ?= build/oracle
+SEEDS ?= 1 2 3
+PROMPT ?= Hello! Who are you?
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PIP_INSTALL := -m pip install -qq
+
+NATIVE_SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/* csrc/*/*)
+PACKAGE_SOURCES := $(shell find src -type f ! -name '*.pyc')
+
+.PHONY: help demo test check format bench oracle soak clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo    install colibri here and stream text from the embedded model'
+	@echo 'make test    the test suite (ARGS="tests/cli -x" for a part of it)'
+	@echo 'make check   lint, types, dependency directions, the stub of the native module'
+	@echo 'make format  rewrite the Python sources in the project'"'"'s format'
+	@echo 'make bench   kernel benchmarks'
+	@echo 'make oracle  compare with transformers on fresh random checkpoints (installs torch)'
+	@echo 'make soak    the long tests'
+	@echo 'make clean   remove all that was built or installed here'
+
+demo: $(DEMO)/.installed
+	@echo
+	@echo '$$ coli run --chat --max-tokens 120 "$(PROMPT)"'
+	@$(DEMO)/bin/coli run --chat --max-tokens 120 "$(PROMPT)"
+	@echo
+	@echo 'Now yours: $(DEMO)/bin/coli chat, or $(DEMO)/bin/coli run --model DIR "prompt"'
+
+test: $(DEV)/.installed
+	@$(DEV)/bin/python -m pytest $(ARGS)
+
+check: $(DEV)/.installed
+	@echo 'ruff' && $(DEV)/bin/ruff check -q .
+	@echo 'mypy' && $(DEV)/bin/mypy --no-error-summary
+	@echo 'import-linter' && $(DEV)/bin/lint-imports > $(DEV)/imports.log || (cat $(DEV)/imports.log; exit 1)
+	@echo 'native stub' && $(DEV)/bin/python -m scripts.stub
+
+format: $(DEV)/.installed
+	@$(DEV)/bin/ruff check -q --fix . ; $(DEV)/bin/ruff format -q .
+
+bench: $(DEV)/.installed
+	@if [ -d benchmarks ]; then $(DEV)/bin/python -m pytest benchmarks --benchmark-only $(ARGS); \
+	else echo 'no benchmarks/ in this version'; fi
+
+soak: $(DEV)/.installed
+	@$(DEV)/bin/python -m pytest -m soak --timeout 3600 $(ARGS)
+
+oracle: $(DEV)/.installed $(ORACLE)/.installed
+	@$(ORACLE)/bin/python -m scripts.oracle.make $(ORACLE_DIR) --seeds $(SEEDS)
+	@$(DEV)/bin/python -m scripts.oracle.compare $(ORACLE_DIR)
+
+clean:
+	rm -rf $(DEMO) $(DEV) $(ORACLE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .benchmarks .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A failed installation leaves no stamp, so the next make tries again.
+
+$(DEMO)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
+	$(call new_venv,$(DEMO))
+	@echo 'installing colibri into $(DEMO) (compiles the native module, about half a minute)'
+	@$(DEMO)/bin/python $(PIP_INSTALL) .
+	@touch $@
+
+$(DEV)/.installed: $(NATIVE_SOURCES)
+	$(call new_venv,$(DEV))
+	@echo 'installing colibri for development into $(DEV)'
+	@$(DEV)/bin/python $(PIP_INSTALL) --upgrade 'pip>=25.1'
+	@$(DEV)/bin/python $(PIP_INSTALL) --group build --group dev
+	@$(DEV)/bin/python $(PIP_INSTALL) --no-build-isolation -e .
+	@touch $@
+
+$(ORACLE)/.installed: pyproject.toml
+	$(call new_venv,$(ORACLE))
+	@echo 'installing torch, transformers, safetensors and numpy into $(ORACLE) (large)'
+	@$(ORACLE)/bin/python $(PIP_INSTALL) --upgrade 'pip>=25.1'
+	@$(ORACLE)/bin/python $(PIP_INSTALL) --group oracle
+	@touch $@
+
+define new_venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  (echo 'Python >= 3.11 is needed: make PYTHON=/path/to/python3.11 ...' >&2; exit 1)
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+endef

@@ -1,0 +1,105 @@
+// What the files compiled once per CPU path offer to the rest: one table of functions a file. The functions work on
+// a part of the output; the callers (matmul.cpp, moe.cpp, pack_driver.cpp) share the parts out among threads.
+#pragma once
+#include <cstdint>
+
+#include "cpu.h"
+#include "layout.h"
+
+namespace coli {
+
+// Quantised activations, one row a token and plane: int8 [groups * 64], then {float scale, int32 sum} [groups].
+// The stride is an odd multiple of 64 bytes, so that the rows of a tile do not share a set of the L1 cache.
+struct Activations {
+  uint8_t* data;
+  int64_t groups, stride;
+  int planes;
+  // Inlined for certain: a copy outside the path's namespace would be shared by all paths.
+  __attribute__((always_inline)) uint8_t* row(int64_t token, int plane) const {
+    return data + (token * planes + plane) * stride;
+  }
+};
+static inline int64_t activation_stride(int64_t groups) { return (ceil_div(groups * 72, 64) | 1) * 64; }
+
+struct PackedWeights {
+  const uint8_t* data;
+  Scheme scheme;
+  int64_t rows, cols;
+  float multiplier;
+};
+
+struct DenseWeights {
+  const uint8_t* data;  // any alignment
+  Dtype dtype;
+  int64_t rows, cols;
+};
+
+// Output row t, columns [row0, row1) of the weights; token t * token_step + token_first is its input.
+struct Part {
+  int64_t row0, row1, t0, t1;
+  int64_t token_step, token_first;
+};
+
+struct MoeArgs {
+  int scheme;  // of Scheme when packed, of Dtype when dense
+  int64_t hidden, inner;
+  const uint64_t* parts;     // [experts, 3] addresses of gate, up, down
+  const float* multipliers;  // [experts, 3]
+  const int64_t* pair_start;
+  const int64_t* pair_row;
+  const float* pair_weight;
+  const int64_t* pair_out;  // null: accumulate into y
+  float* y;
+  const float* x;        // dense
+  float* inner_f32;      // dense: [pairs, inner]
+  Activations x_q;       // packed
+  Activations inner_q;   // packed: a row a pair
+};
+
+struct ScaleRange {
+  float smallest, largest;
+  int64_t bad;  // index of the first element that is not finite, or -1
+};
+
+struct PackKernels {
+  // One block of up to 16 rows; out null: the range only.
+  ScaleRange (*pack_block)(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
+                           uint8_t* out);
+  void (*unpack_row)(const PackedWeights& w, int64_t row, float* out);
+  void (*dense_row)(const DenseWeights& w, int64_t row, float* out);
+};
+
+struct PackedKernels {
+  void (*quantize)(const float* x, int64_t cols, const Activations& out, int64_t t0, int64_t t1);
+  void (*matmul)(const PackedWeights& w, const Activations& x, const Part& part, float* y);
+  void (*gate_up)(const MoeArgs& a, int64_t expert, int64_t group);  // inner rows [64 group, 64 group + 64)
+  void (*down)(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1);  // blocks of 16 hidden rows
+};
+
+struct DenseKernels {
+  void (*matmul)(const DenseWeights& w, const float* x, const Part& part, float* y);
+  void (*gate_up)(const MoeArgs& a, int64_t expert, int64_t group);
+  void (*down)(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1);
+  void (*combine)(const float* pairs, const int64_t* order, const float* weights, int64_t k, int64_t cols, float* y);
+};
+
+#define COLI_DECLARE_TABLES(path)             \
+  namespace path {                            \
+  extern const PackKernels pack_kernels;      \
+  extern const PackedKernels packed_kernels;  \
+  extern const DenseKernels dense_kernels;    \
+  }
+COLI_DECLARE_TABLES(scalar)
+COLI_DECLARE_TABLES(avx2)
+COLI_DECLARE_TABLES(avx512vnni)
+#undef COLI_DECLARE_TABLES
+
+#if defined(__x86_64__)
+#define COLI_PICK(table)                                                                \
+  (active_path() == Path::avx512vnni ? ::coli::avx512vnni::table                        \
+   : active_path() == Path::avx2     ? ::coli::avx2::table : ::coli::scalar::table)
+#else
+#define COLI_PICK(table) (::coli::scalar::table)
+#endif
+
+}  // namespace coli

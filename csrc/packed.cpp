@@ -1,0 +1,156 @@
+// Products with packed weights, one block of 16 rows and a tile of activation rows at a time.
+// y = multiplier * sum over groups, ascending, of fma(float(isum), scale_w * scale_x, acc): isum is exact, so an
+// element's bits depend on nothing but its own inputs.
+#include "quantize.h"
+
+namespace coli::COLI_PATH {
+namespace {
+
+template <class D, int Rows> void tile(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
+                                       float (*out)[16]) {
+  constexpr int kBytes = D::kLines * 64;
+  const uint8_t* scales = block + groups * kBytes;
+  f32x16 acc[Rows];
+  for (int t = 0; t < Rows; t++) acc[t] = zero();
+  for (int64_t g = 0; g < groups; g++) {
+    const uint8_t* w = block + g * kBytes;
+    D dot[Rows];
+#pragma GCC unroll 8
+    for (int t = 0; t < Rows; t++) dot[t].start(load_i32(rows[t] + groups * 64 + g * 8 + 4));
+#pragma GCC unroll 16
+    for (int j = 0; j < D::kLines; j++) {
+      prefetch(w + 64 * j + 4096);
+      auto line = D::weights(w + 64 * j);
+#pragma GCC unroll 8
+      for (int t = 0; t < Rows; t++) dot[t].add(line, (const int8_t*)rows[t] + g * 64 + D::kInputs * j, j);
+      if (j % D::kFold == D::kFold - 1) {
+#pragma GCC unroll 8
+        for (int t = 0; t < Rows; t++) dot[t].fold();
+      }
+    }
+    prefetch(scales + size + 32 * g);  // of the next block
+    f32x16 s = load_f16(scales + 32 * g);
+#pragma GCC unroll 8
+    for (int t = 0; t < Rows; t++) {
+      f32x16 sx = set1(float_of_bits(load_i32(rows[t] + groups * 64 + g * 8)));
+      acc[t] = fma(to_float(dot[t].sum()), mul(s, sx), acc[t]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < Rows; t++) store(out[t], acc[t]);
+}
+
+template <int Bits> void rows_of_block(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
+                                       int n, float (*out)[16]) {
+  int t = 0;
+  if constexpr (kTile >= 8)
+    for (; t + 8 <= n; t += 8) tile<Dot<Bits, 8>, 8>(block, size, groups, rows + t, out + t);
+  for (; t + 4 <= n; t += 4) tile<Dot<Bits, 4>, 4>(block, size, groups, rows + t, out + t);
+  for (; t + 2 <= n; t += 2) tile<Dot<Bits, 2>, 2>(block, size, groups, rows + t, out + t);
+  for (; t < n; t++) tile<Dot<Bits, 1>, 1>(block, size, groups, rows + t, out + t);
+}
+
+struct Block {
+  const uint8_t* data;
+  int64_t size;
+  Scheme scheme;
+  float multiplier;
+};
+
+int tile_tokens(const Activations& x) { return kTile / x.planes; }
+
+// out[i] = the block's 16 rows times token i, n <= tile_tokens(x).
+void product(const Block& b, const Activations& x, const int64_t* tokens, int n, f32x16* out) {
+  alignas(64) float sums[kTile][16];
+  const uint8_t* rows[kTile];
+  for (int t = 0; t < n; t++)
+    for (int p = 0; p < x.planes; p++) rows[t * x.planes + p] = x.row(tokens[t], p);
+  if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, b.size, x.groups, rows, n * x.planes, sums);
+  else rows_of_block<8>(b.data, b.size, x.groups, rows, n * x.planes, sums);
+  for (int t = 0; t < n; t++) {
+    f32x16 y = load(sums[t * x.planes]);
+    if (x.planes == 2) y = add(y, load(sums[2 * t + 1]));
+    out[t] = mul(y, set1(b.multiplier));
+  }
+}
+
+void quantize(const float* x, int64_t cols, const Activations& out, int64_t t0, int64_t t1) {
+  for (int64_t t = t0; t < t1; t++)
+    for (int64_t g = 0; g < out.groups; g++) {
+      f32x16 v[4];
+      for (int i = 0; i < 4; i++) {
+        int64_t at = g * 64 + 16 * i, left = cols - at;
+        v[i] = left <= 0 ? zero() : load_n(x + t * cols + at, left < 16 ? (int)left : 16);
+      }
+      quantize_group(v, out, t, g);
+    }
+}
+
+void matmul(const PackedWeights& w, const Activations& x, const Part& part, float* y) {
+  int64_t size = block_bytes(w.scheme, w.cols), step = tile_tokens(x);
+  for (int64_t row = part.row0; row < part.row1; row += kRows) {
+    Block b{w.data + row / kRows * size, size, w.scheme, w.multiplier};
+    int wide = (int)(w.rows - row < kRows ? w.rows - row : kRows);
+    for (int64_t t = part.t0; t < part.t1; t += step) {
+      int n = (int)(part.t1 - t < step ? part.t1 - t : step);
+      int64_t tokens[kTile];
+      f32x16 out[kTile];
+      for (int i = 0; i < n; i++) tokens[i] = (t + i) * part.token_step + part.token_first;
+      product(b, x, tokens, n, out);
+      for (int i = 0; i < n; i++) store_n(y + (t + i) * w.rows + row, out[i], wide);
+    }
+  }
+}
+
+// 64 inner rows of gate and up, SwiGLU, and their quantisation: one group of the input of down.
+void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
+  auto scheme = (Scheme)a.scheme;
+  int64_t size = block_bytes(scheme, a.hidden), blocks = ceil_div(a.inner, kRows), step = tile_tokens(a.x_q);
+  auto* gate = (const uint8_t*)a.parts[3 * expert];
+  auto* up = (const uint8_t*)a.parts[3 * expert + 1] + size;
+  const float* m = a.multipliers + 3 * expert;
+  for (int64_t p = a.pair_start[expert], end = a.pair_start[expert + 1]; p < end; p += step) {
+    int n = (int)(end - p < step ? end - p : step);
+    f32x16 act[kTile][4], g[kTile], u[kTile];
+    for (int i = 0; i < 4; i++) {
+      int64_t block = group * 4 + i;
+      if (block < blocks) {
+        product({gate + 2 * block * size, size, scheme, m[0]}, a.x_q, a.pair_row + p, n, g);
+        product({up + 2 * block * size, size, scheme, m[1]}, a.x_q, a.pair_row + p, n, u);
+      }
+      for (int t = 0; t < n; t++) act[t][i] = block < blocks ? mul(silu(g[t]), u[t]) : zero();
+    }
+    for (int t = 0; t < n; t++) quantize_group(act[t], a.inner_q, p + t, group);
+  }
+}
+
+void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
+  auto scheme = (Scheme)a.scheme;
+  int64_t size = block_bytes(scheme, a.inner), step = tile_tokens(a.inner_q);
+  auto* data = (const uint8_t*)a.parts[3 * expert + 2];
+  int64_t first = a.pair_start[expert], end = a.pair_start[expert + 1];
+  for (int64_t block = block0; block < block1; block++) {
+    Block b{data + block * size, size, scheme, a.multipliers[3 * expert + 2]};
+    int wide = (int)(a.hidden - block * kRows < kRows ? a.hidden - block * kRows : kRows);
+    for (int64_t p = first; p < end; p += step) {
+      int n = (int)(end - p < step ? end - p : step);
+      int64_t pairs[kTile];
+      f32x16 out[kTile];
+      for (int i = 0; i < n; i++) pairs[i] = p + i;
+      product(b, a.inner_q, pairs, n, out);
+      for (int i = 0; i < n; i++) {
+        int64_t row = a.pair_out ? a.pair_out[p + i] : a.pair_row[p + i];
+        float* y = a.y + row * a.hidden + block * kRows;
+        if (!a.pair_out) out[i] = fma(set1(a.pair_weight[p + i]), out[i], load_n(y, wide));
+        store_n(y, out[i], wide);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern const PackedKernels packed_kernels;
+const PackedKernels packed_kernels{quantize, matmul, gate_up, down};
+
+}  // namespace coli::COLI_PATH

@@ -1,0 +1,1 @@
+"""Generated conversations: every sentence is ours, every answer follows from the question."""

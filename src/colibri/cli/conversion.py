@@ -1,0 +1,59 @@
+"""The progress of a conversion: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from colibri.cli import figures, terminal
+from colibri.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from colibri.convert.progress import ConvertProgress
+
+OnProgress = Callable[["ConvertProgress"], None]
+
+
+@contextmanager
+def conversion_progress(quiet: bool) -> Iterator[OnProgress | None]:
+    if quiet:
+        yield None
+    elif terminal.is_terminal(sys.stderr):
+        with _bar() as update:
+            yield update
+    else:
+        line = ProgressLine()
+        yield lambda progress: line.update(lambda: convert_line(progress))
+
+
+def convert_line(progress: ConvertProgress) -> str:
+    parts = [
+        f"{progress.phase} {progress.file}".strip(),
+        f"{figures.size(progress.bytes_done)} of {figures.size(progress.bytes_total)}",
+        f"{figures.size(progress.bytes_per_second)}/s",
+    ]
+    if progress.eta_seconds is not None:
+        parts.append(f"about {figures.duration(progress.eta_seconds)} left")
+    return ", ".join(parts)
+
+
+@contextmanager
+def _bar() -> Iterator[OnProgress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def update(progress: ConvertProgress) -> None:
+            bar.update(
+                task,
+                total=progress.bytes_total,
+                completed=progress.bytes_done,
+                description=convert_line(progress),
+            )
+
+        yield update

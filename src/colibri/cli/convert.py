@@ -1,0 +1,108 @@
+"""`coli convert`: a checkpoint becomes a container; may be stopped and gone on with at any time."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from colibri.cli import figures, terminal
+from colibri.cli.conversion import conversion_progress
+from colibri.cli.loading import show_warnings
+from colibri.errors import Cancelled
+
+if TYPE_CHECKING:
+    from colibri.container.manifest import Manifest
+
+_TRUNK: dict[str, Literal["source", 8, 4]] = {"source": "source", "8": 8, "4": 4}
+
+
+@click.command("convert")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("destination", type=click.Path(path_type=Path))
+@click.option(
+    "--scheme",
+    type=click.Choice(["int4-gs64", "int8-gs64"]),
+    default="int4-gs64",
+    show_default=True,
+    help="How routed experts are quantised.",
+)
+@click.option(
+    "--store-trunk",
+    type=click.Choice(["source", "8", "4"]),
+    default="source",
+    show_default=True,
+    help="Precision in which all other weights are stored.",
+)
+@click.option(
+    "--delete-source",
+    is_flag=True,
+    help="Delete each source file once all that it holds is converted and verified.",
+)
+@click.option("--force", is_flag=True, help="Start anew, whatever a stopped conversion left.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only warnings and errors.")
+def command(
+    source: Path,
+    destination: Path,
+    scheme: str,
+    store_trunk: str,
+    delete_source: bool,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Convert the checkpoint in SOURCE to a container in DESTINATION.
+
+    Ctrl-C stops; the same command goes on where it stopped.
+    """
+    show_warnings()
+    with _stop_on_interrupt() as stop, conversion_progress(quiet) as progress:
+        manifest = _convert(
+            source,
+            destination,
+            scheme="int8-gs64" if scheme == "int8-gs64" else "int4-gs64",
+            store_trunk=_TRUNK[store_trunk],
+            delete_source=delete_source,
+            force=force,
+            progress=progress,
+            cancelled=stop.is_set,
+        )
+    if not quiet:
+        total = sum(file.size for file in manifest.files)
+        terminal.say(f"{destination}: {figures.size(total)} in {len(manifest.files)} files, ready")
+
+
+def _convert(source: Path, destination: Path, **wishes: Any) -> Manifest:
+    from colibri.cli.paths import read_config
+    from colibri.convert.loop import convert
+    from colibri.models.registry import family_for
+
+    config = read_config(source)
+    family = family_for(config)
+    weights = family.weights_of(config)
+    try:
+        return convert(source, destination, weights=weights, family=family.name, **wishes)
+    except (Cancelled, KeyboardInterrupt):
+        raise Cancelled("stopped; run the same command again to go on from here") from None
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[Event]:
+    """The first Ctrl-C asks the conversion to stop at a good point, the second insists."""
+    stop = Event()
+
+    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,59 @@
+"""Errors as a person sees them: one line and an exit code. The only broad `except` is in app.py."""
+
+from __future__ import annotations
+
+import click
+
+from colibri import errors
+from colibri.cli import terminal
+
+INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
+BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+
+# The first class that matches decides, so a subclass stands before its base.
+EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.Cancelled, INTERRUPTED),
+    (KeyboardInterrupt, INTERRUPTED),
+    (errors.ConfigError, 2),
+    (errors.UnsupportedModelError, 3),
+    (errors.ReadError, 6),
+    (errors.ContainerError, 4),
+    (errors.TokenizerError, 4),
+    (errors.CapacityError, 5),
+    (MemoryError, 5),
+    (click.UsageError, 2),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def message(error: BaseException) -> str:
+    """The text after "coli: error: "; a few errors of our own have lines of detail."""
+    return terminal.harmless(_text(error))
+
+
+def _text(error: BaseException) -> str:
+    match error:
+        case click.UsageError():
+            return error.format_message() + _usage_hint(error)
+        case click.ClickException():
+            return error.format_message()
+        case errors.Cancelled() | KeyboardInterrupt():
+            return str(error) or "interrupted"
+        case errors.ColibriError():
+            return str(error)
+        case MemoryError():
+            return "the machine refused more memory; lower --ram, --context or --cache-experts"
+        case OSError():
+            return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        case _:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            return f"internal error ({what}); COLI_DEBUG=1 shows where, please report it"
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    if error.ctx is None:
+        return ""
+    return f" (see `{error.ctx.command_path} --help`)"

@@ -1,0 +1,99 @@
+"""`coli info`: what a model is, from its headers alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from colibri.cli import figures
+from colibri.cli.options import setting_option, take_model
+
+if TYPE_CHECKING:
+    from colibri.container.layerexperts import LayerExperts
+    from colibri.container.reader import Container
+
+
+@click.command("info")
+@click.argument("directory", required=False)
+@setting_option("model")
+def command(directory: str | None, model: str | None) -> None:
+    """Describe the model in DIRECTORY; without one, the one that `coli run` would take.
+
+    Reads configuration and file headers, never a weight.
+    """
+    from colibri.cli.paths import model_path, read_config
+    from colibri.container.reader import open_container
+    from colibri.models.registry import family_for
+
+    path = model_path(take_model(directory if directory is not None else model))
+    family = family_for(read_config(path))
+    for label, text in _facts(open_container(path, family.weights_of), family.name):
+        click.echo(f"{label:<11}{text}")
+
+
+def _facts(container: Container, family: str) -> Iterator[tuple[str, str]]:
+    layers = container.expert_layers()
+    main = [layer for layer in layers.values() if not layer.draft]
+    trunk_bytes = Counter[str]()
+    for name in container.names():
+        info = container.info(name)
+        trunk_bytes[info.dtype] += info.nbytes
+    yield "path", str(container.path)
+    yield "family", f"{family} (runs on {_cpu()})"
+    yield "form", _form(container)
+    yield "layers", _layers(container.config, len(main), len(layers) - len(main))
+    yield "experts", _experts(container.config, main)
+    yield (
+        "on disk",
+        f"{figures.size(_expert_bytes(layers))} experts, {_by_dtype(trunk_bytes)} trunk",
+    )
+    yield "context", _field(container.config, "max_position_embeddings", "tokens")
+    yield "vocabulary", _field(container.config, "vocab_size", "tokens")
+
+
+def _cpu() -> str:
+    from colibri.kernels.cpu import cpu_features
+
+    return str(cpu_features()["path"])
+
+
+def _form(container: Container) -> str:
+    if not container.converted:
+        return "checkpoint as downloaded"
+    from colibri.container.manifest import read_manifest
+
+    manifest = read_manifest(container.path)
+    tool = f"{manifest.tool.name} {manifest.tool.version}"
+    source = manifest.source.repository
+    return f"converted by {tool}" + (f" from {source}" if source else "")
+
+
+def _layers(config: Mapping[str, Any], sparse: int, draft: int) -> str:
+    text = f"{config.get('num_hidden_layers')}, {sparse} of them with routed experts"
+    return text + (f"; {figures.count(draft, 'draft layer')} (kept, not run yet)" if draft else "")
+
+
+def _experts(config: Mapping[str, Any], layers: list[LayerExperts]) -> str:
+    kinds = Counter((layer.num_experts, layer.layout.scheme, layer.slot_bytes) for layer in layers)
+    chosen = config.get("num_experts_per_tok")
+    return "; ".join(
+        f"{experts} a layer, {chosen} chosen a token, {scheme}, {figures.size(slot)} each"
+        + (f" ({count} layers)" if len(kinds) > 1 else "")
+        for (experts, scheme, slot), count in kinds.items()
+    )
+
+
+def _expert_bytes(layers: Mapping[int, LayerExperts]) -> int:
+    return sum(layer.num_experts * layer.slot_bytes for layer in layers.values())
+
+
+def _by_dtype(sizes: Counter[str]) -> str:
+    return " + ".join(f"{figures.size(nbytes)} {dtype}" for dtype, nbytes in sizes.most_common())
+
+
+def _field(config: Mapping[str, Any], name: str, unit: str) -> str:
+    value = config.get(name)
+    return f"{value:,} {unit}" if isinstance(value, int) else "not said"

@@ -1,0 +1,109 @@
+"""Options that several commands share, made from their tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from colibri.cli import terminal
+from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
+from colibri.errors import ConfigError
+
+if TYPE_CHECKING:
+    from colibri.sampling import SamplingParams
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# Field of SamplingParams, type of its flag, help. What is not given stays the model's default.
+SAMPLING: tuple[tuple[str, type, str], ...] = (
+    ("max_tokens", int, "Longest answer, in tokens."),
+    ("temperature", float, "0 always takes the likeliest token."),
+    ("top_k", int, "Sample from the k likeliest tokens; 0: all."),
+    ("top_p", float, "Sample from the likeliest tokens that hold this share."),
+    ("min_p", float, "Leave out tokens less likely than this share of the likeliest."),
+    ("repetition_penalty", float, "Above 1: tokens already there become less likely."),
+    ("presence_penalty", float, "Taken from the logit of a token already generated."),
+    ("frequency_penalty", float, "The same, once for each time it was generated."),
+    ("seed", int, "The same seed gives the same text."),
+)
+
+
+def engine_options(command: Command) -> Command:
+    """One flag for each setting of `colibri.config`; values are checked there, not by click."""
+    for setting in reversed(SETTINGS):
+        command = setting_option(setting.field)(command)
+    return command
+
+
+def setting_option(field: str) -> Callable[[Command], Command]:
+    setting = next(s for s in SETTINGS if s.field == field)
+    if field == "model":
+        return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
+    text = f"{setting.help} [{setting.form}]"
+    return click.option(setting.flag, field, metavar="VALUE", help=text)
+
+
+def sampling_options(command: Command) -> Command:
+    command = click.option(
+        "--logit-bias",
+        "logit_bias",
+        multiple=True,
+        metavar="ID=BIAS",
+        help="Added to the logit of a token; may be repeated.",
+    )(command)
+    command = click.option("--ignore-eos", is_flag=True, help="Go on past the end of the text.")(
+        command
+    )
+    command = click.option(
+        "--stop", multiple=True, metavar="TEXT", help="End before this text; may be repeated."
+    )(command)
+    for field, kind, text in reversed(SAMPLING):
+        flag = "--" + field.replace("_", "-")
+        command = click.option(flag, field, type=kind, metavar="N", help=text)(command)
+    return command
+
+
+def take_config(flags: dict[str, Any]) -> EngineConfig:
+    """The configuration from these flags (taken out of the mapping), environment and file."""
+    return _resolve({setting.field: flags.pop(setting.field) for setting in SETTINGS})
+
+
+def take_model(flag: str | None) -> str | None:
+    """The model by flag, environment or file; None: the embedded one."""
+    return _resolve({"model": flag}).model
+
+
+def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
+    for warning in unknown_variables(os.environ):
+        terminal.say(f"coli: warning: {warning}")
+    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
+
+
+def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
+    """What was given of SamplingParams' fields, taken out of the mapping."""
+    own = {field: flags.pop(field) for field, _, _ in SAMPLING}
+    given = {field: value for field, value in own.items() if value is not None}
+    if biases := flags.pop("logit_bias"):
+        given["logit_bias"] = dict(_bias(text) for text in biases)
+    if stops := flags.pop("stop"):
+        given["stop"] = tuple(stops)
+    if flags.pop("ignore_eos"):
+        given["ignore_eos"] = True
+    return given
+
+
+def with_given(defaults: SamplingParams, given: Mapping[str, Any]) -> SamplingParams:
+    import dataclasses
+
+    return dataclasses.replace(defaults, **given)
+
+
+def _bias(text: str) -> tuple[int, float]:
+    token, _, bias = text.partition("=")
+    try:
+        return int(token), float(bias)
+    except ValueError:
+        raise ConfigError(f"--logit-bias: {text!r} is not ID=BIAS, e.g. 50=-2.5") from None

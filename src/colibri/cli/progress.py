@@ -1,0 +1,64 @@
+"""Progress on stderr: one line that renews itself on a terminal, sparse lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from colibri.cli import figures, terminal
+
+if TYPE_CHECKING:
+    from colibri.engine.request import PrefillProgress
+
+_REDRAW_SECONDS = 0.1
+_SPARSE_SECONDS = 10.0
+_ERASE_LINE = "\r\x1b[K"
+
+
+class ProgressLine:
+    """Shows the latest line not more often than is of use; `close()` leaves a clean terminal."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._renews = terminal.is_terminal(sys.stderr)
+        self._due = clock() + (_REDRAW_SECONDS if self._renews else _SPARSE_SECONDS)
+        self._shown = False
+
+    def update(self, line: Callable[[], str]) -> None:
+        now = self._clock()
+        if now < self._due:
+            return
+        if not self._renews:
+            terminal.say(line())
+            self._due = now + _SPARSE_SECONDS
+            return
+        sys.stderr.write(_ERASE_LINE + line()[: _columns() - 1])
+        sys.stderr.flush()
+        self._shown = True
+        self._due = now + _REDRAW_SECONDS
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write(_ERASE_LINE)
+            sys.stderr.flush()
+            self._shown = False
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def prefill_line(progress: PrefillProgress) -> str:
+    parts = [
+        f"prompt {progress.tokens_done}/{progress.tokens_total} tokens",
+        f"layer {progress.layer}/{progress.layers}",
+        f"{figures.size(progress.bytes_read)} read",
+        f"{figures.duration(progress.seconds)} gone",
+    ]
+    if progress.eta_seconds is not None:
+        parts.append(f"about {figures.duration(progress.eta_seconds)} left")
+    return ", ".join(parts)

@@ -1,0 +1,45 @@
+"""The prompt as the user gave it: an argument, standard input, or token ids."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from colibri.errors import ConfigError
+
+
+def read_prompt(argument: str | None) -> str:
+    """The argument; with "-", or without one when something is piped in, standard input."""
+    if argument is None and sys.stdin is not None and not sys.stdin.isatty():
+        argument = "-"
+    if argument is None:
+        raise ConfigError("no prompt; give it as an argument, or pipe it in")
+    text = _standard_input() if argument == "-" else argument
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise ConfigError("the prompt is not valid UTF-8")
+    if not text:
+        raise ConfigError("the prompt is empty")
+    return text
+
+
+def _standard_input() -> str:
+    """All of it, without the one newline that `echo` adds."""
+    if sys.stdin is None:
+        raise ConfigError("standard input is closed; give the prompt as an argument")
+    data = sys.stdin.buffer.read()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"standard input is not UTF-8 (at byte {error.start})") from None
+    return text.removesuffix("\n")
+
+
+def parse_ids(text: str) -> list[int]:
+    """Token ids separated by spaces, commas or newlines."""
+    words = [word for word in re.split(r"[\s,]+", text) if word]
+    for word in words:
+        if re.fullmatch(r"[0-9]{1,9}", word, re.ASCII) is None:
+            raise ConfigError(f"--ids: {word[:40]!r} is not a token id")
+    if not words:
+        raise ConfigError("--ids: no token ids given")
+    return [int(word) for word in words]

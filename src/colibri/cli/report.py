@@ -1,0 +1,86 @@
+"""What happened: closing lines for people, JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colibri.cli import figures
+from colibri.cli.generation import Answer
+from colibri.errors import ConfigError
+
+if TYPE_CHECKING:
+    from colibri.llm import LLM, Stats
+
+# Counters that grow with the model's life; the rest of Stats is a state.
+_COUNTERS = (
+    "prefill_tokens",
+    "prefill_seconds",
+    "decode_tokens",
+    "decode_seconds",
+    "hits",
+    "misses",
+    "bytes_read",
+    "read_seconds",
+    "wait_seconds",
+)
+
+
+def since(stats: Stats, before: Stats) -> Stats:
+    """The counters of what lies between two readings, the state of the later one."""
+    grown = {name: getattr(stats, name) - getattr(before, name) for name in _COUNTERS}
+    return dataclasses.replace(stats, **grown)
+
+
+def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
+    first = "" if answer.ttft_seconds is None else _first_token(answer.ttft_seconds)
+    ended = answer.finish_reason or "interruption"
+    used = stats.hits + stats.misses
+    return [
+        f"prompt   {figures.count(stats.prefill_tokens, 'token')} in "
+        f"{figures.duration(stats.prefill_seconds)} "
+        f"({figures.rate(stats.prefill_tokens, stats.prefill_seconds, 'tok/s')}){first}",
+        f"answer   {figures.count(len(answer.token_ids), 'token')} in "
+        f"{figures.duration(stats.decode_seconds)} "
+        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), ended by {ended}",
+        f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
+        f"({figures.share(stats.hits, used)} hits)",
+        f"disk     {figures.size(stats.bytes_read)} read, "
+        f"{figures.duration(stats.wait_seconds)} waited for reads",
+        f"memory   {figures.size(stats.rss_bytes)} resident, "
+        f"{figures.size(stats.peak_rss_bytes)} at most, "
+        f"of a budget of {figures.size(budget_bytes)}",
+    ]
+
+
+def _first_token(seconds: float) -> str:
+    return f", first token after {figures.duration(seconds)}"
+
+
+def check_writable(path: Path) -> None:
+    """Refuse before the work rather than after it."""
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"--stats-json: cannot write a file {path}")
+
+
+def write_json(path: Path, llm: LLM, stats: Stats, answer: Answer, load_seconds: float) -> None:
+    from colibri import __version__
+
+    facts: dict[str, Any] = {
+        "version": __version__,
+        "model": llm.load_line,
+        "plan": {"budget_bytes": llm.plan.budget_bytes, "peak_bytes": llm.plan.peak_bytes},
+        "load_seconds": load_seconds,
+        "ttft_seconds": answer.ttft_seconds,
+        "seconds": answer.seconds,
+        "finish_reason": answer.finish_reason,
+        "token_ids": answer.token_ids,
+        "stats": dataclasses.asdict(stats),
+    }
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    part.replace(path)

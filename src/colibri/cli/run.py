@@ -1,0 +1,104 @@
+"""`coli run`: one prompt, one answer; text to stdout, facts to stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from colibri.cli import report, terminal
+from colibri.cli.generation import Answer, OnProgress, Start, write_stream
+from colibri.cli.loading import Loaded, load
+from colibri.cli.options import (
+    engine_options,
+    sampling_options,
+    take_config,
+    take_sampling,
+    with_given,
+)
+from colibri.cli.prompt import parse_ids, read_prompt
+from colibri.errors import ConfigError
+
+if TYPE_CHECKING:
+    from colibri.llm import LLM, Chunk
+    from colibri.sampling import SamplingParams
+
+
+@click.command("run")
+@click.argument("prompt", required=False)
+@click.option("--chat", is_flag=True, help="Put the prompt through the model's chat template.")
+@click.option("--system", metavar="TEXT", help="System message; only with --chat.")
+@click.option("--ids", is_flag=True, help="The prompt is token ids, and so is the output.")
+@click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
+@click.option("--stats-json", type=click.Path(path_type=Path), help="Also write the facts here.")
+@sampling_options
+@engine_options
+def command(
+    prompt: str | None,
+    chat: bool,
+    system: str | None,
+    ids: bool,
+    quiet: bool,
+    stats_json: Path | None,
+    **flags: Any,
+) -> None:
+    """Write on from PROMPT, which is taken as it is. "-" reads it from standard input.
+
+    The answer goes to stdout as it is made. Without --model the small embedded model writes.
+    Ctrl-C stops it.
+    """
+    config, given = take_config(flags), take_sampling(flags)
+    _check_combination(chat, system, ids)
+    text = read_prompt(prompt)
+    request = parse_ids(text) if ids else text
+    if stats_json is not None:
+        report.check_writable(stats_json)
+    loaded = load(config, quiet=quiet)
+    with loaded.llm as llm:
+        params = with_given(llm.default_params, given)
+        start = _chat(llm, text, system, params) if chat else _raw(llm, request, params)
+        _answer(loaded, start, quiet=quiet, ids=ids, stats_json=stats_json)
+
+
+def _check_combination(chat: bool, system: str | None, ids: bool) -> None:
+    if chat and ids:
+        raise ConfigError("--chat and --ids do not go together: a chat template makes text")
+    if system is not None and not chat:
+        raise ConfigError("--system needs --chat")
+
+
+def _raw(llm: LLM, prompt: str | list[int], params: SamplingParams) -> Start:
+    def start(on_progress: OnProgress | None) -> Iterator[Chunk]:
+        return llm.stream(prompt, params, on_progress=on_progress)
+
+    return start
+
+
+def _chat(llm: LLM, text: str, system: str | None, params: SamplingParams) -> Start:
+    messages = [{"role": "system", "content": system}] if system is not None else []
+    messages.append({"role": "user", "content": text})
+
+    def start(on_progress: OnProgress | None) -> Iterator[Chunk]:
+        return llm.stream_chat(messages, params, on_progress=on_progress)
+
+    return start
+
+
+def _answer(
+    loaded: Loaded, start: Start, *, quiet: bool, ids: bool, stats_json: Path | None
+) -> None:
+    llm, answer, before = loaded.llm, Answer(), loaded.llm.stats()
+    try:
+        write_stream(start, answer, quiet=quiet, as_ids=ids)
+    finally:
+        # Also after Ctrl-C or a failed read: what did happen is worth knowing.
+        if answer.token_ids:
+            terminal.write_answer("\n")
+        stats = report.since(llm.stats(), before)
+        if not quiet:
+            for line in report.closing_lines(stats, answer, llm.plan.budget_bytes):
+                terminal.say(line)
+        if stats_json is not None:
+            report.write_json(stats_json, llm, stats, answer, loaded.seconds)

@@ -1,0 +1,72 @@
+"""Where output goes: answers to stdout, facts to stderr, whatever the encoding, pipes included."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TextIO
+
+# What a terminal would obey rather than show: C0 but tab and newline, DEL, C1.
+_CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160))}
+_CONTROLS = {code: mark for code, mark in _CONTROLS.items() if chr(code) not in "\t\n"}
+
+
+def prepare_streams() -> None:
+    """A character that the terminal's encoding lacks is replaced; a closed stream is no error."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # started with `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def write_answer(text: str) -> None:
+    """Text of the model to stdout at once; a terminal is not handed control characters."""
+    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def harmless(text: str) -> str:
+    """Text that a terminal shows and does not obey."""
+    return text.translate(_CONTROLS)
+
+
+def say(line: str) -> None:
+    """One line to stderr; nobody reading it is no reason to stop."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:
+        _silence(sys.stderr)
+
+
+def flush() -> None:
+    sys.stdout.flush()
+
+
+def flush_quietly() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        abandon_output()
+
+
+def abandon_output() -> None:
+    """After a failed write: drop what is buffered, so that the exit does not try it again."""
+    _silence(sys.stdout)
+
+
+def _silence(stream: TextIO) -> None:
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # a stream without a descriptor, as tests use
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

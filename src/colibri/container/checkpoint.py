@@ -1,0 +1,25 @@
+"""A checkpoint as downloaded, read in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from colibri.container.layerexperts import LayerExperts, from_pieces
+from colibri.container.pieces import collect_experts
+from colibri.container.shards import read_shards
+from colibri.container.trunkinfo import Trunk, check_required, classify_all, unpacked
+from colibri.container.weights import WeightMap
+
+
+def read_checkpoint(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, LayerExperts]]:
+    """The trunk and the expert layers of a directory of safetensors files."""
+    matched = classify_all(read_shards(path).values(), weights, path)
+    trunk = {t.name: unpacked(t) for t, match in matched if match.rule.role == "trunk"}
+    check_required(trunk, weights, path)
+    routed = [(t, m) for t, m in matched if m.rule.role == "expert"]
+    experts = collect_experts(path, routed, weights)
+    layers = {
+        layer: from_pieces(layer, pieces, weights.experts[layer].draft)
+        for layer, pieces in sorted(experts.items())
+    }
+    return trunk, layers

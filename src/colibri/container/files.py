@@ -1,0 +1,82 @@
+"""Reading files that may be missing, damaged or not files at all, with errors that name them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from colibri.errors import ContainerError
+
+
+def shown(name: str) -> str:
+    """A name from a file, quoted and cut so that it is safe and short in a message."""
+    text = ascii(name)
+    return text if len(text) <= 200 else f"{text[:160]}... ({len(name)} characters)"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[int, int]]:
+    """(file descriptor, size) of a regular file; every refusal is a ContainerError."""
+    fd = _open(path)
+    try:
+        yield fd, os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def _open(path: Path) -> int:
+    try:
+        # A pipe or device would block or never end: look before opening.
+        mode = os.stat(path).st_mode
+        if stat.S_ISREG(mode):
+            return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise ContainerError(f"{path}: no such file") from None
+    except (OSError, ValueError) as e:
+        raise ContainerError(f"{path}: cannot be read: {reason(e)}") from None
+    kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+    raise ContainerError(f"{path}: is {kind}; a file was expected")
+
+
+def reason(e: OSError | ValueError) -> str:
+    return (e.strerror if isinstance(e, OSError) else None) or str(e)
+
+
+def read_into(fd: int, path: Path, buffer: memoryview, offset: int) -> None:
+    """Fill the buffer from the file, however short the single reads."""
+    done = 0
+    while done < len(buffer):
+        try:
+            # The kernel's limit for one read is just under 2 GiB.
+            n = os.preadv(fd, [buffer[done : done + (1 << 30)]], offset + done)
+        except OSError as e:
+            raise ContainerError(
+                f"{path}: reading at byte {offset + done} failed: {reason(e)}"
+            ) from None
+        if n == 0:
+            raise ContainerError(
+                f"{path}: ends at byte {offset + done}; {offset + len(buffer)} bytes were "
+                "expected: it changed or was cut short"
+            )
+        done += n
+
+
+def read_range(fd: int, path: Path, offset: int, nbytes: int) -> bytes:
+    buffer = bytearray(nbytes)
+    read_into(fd, path, memoryview(buffer), offset)
+    return bytes(buffer)
+
+
+def list_names(directory: Path) -> list[str]:
+    """Sorted file names, so that nothing depends on the file system's order."""
+    try:
+        return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        raise ContainerError(f"{directory}: no such directory") from None
+    except NotADirectoryError:
+        raise ContainerError(f"{directory}: is a file; give the model's directory") from None
+    except (OSError, ValueError) as e:
+        raise ContainerError(f"{directory}: cannot be listed: {reason(e)}") from None

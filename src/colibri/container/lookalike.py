@@ -1,0 +1,49 @@
+"""What a file is that is no safetensors file: usually a download that went wrong."""
+
+from __future__ import annotations
+
+_MAGIC = (
+    (b"version https://git-lfs", "a Git LFS pointer; fetch the file itself (git lfs pull)"),
+    (b"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint; safetensors files are needed"),
+    (b"\x80\x02", "a Python pickle, perhaps an old PyTorch checkpoint"),
+    (b"GGUF", "a GGUF file"),
+    (b"\x1f\x8b", "gzip data; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "zstd data; unpack it first"),
+    (b"\xfd7zXZ", "xz data; unpack it first"),
+    (b"BZh", "bzip2 data; unpack it first"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x7fELF", "a program"),
+)
+
+
+def looks_like(head: bytes, size: int) -> str:
+    """Names the content by its first bytes (up to 512 of `size`)."""
+    if size == 0:
+        return "it is empty; download it again"
+    if not head.strip(b"\0"):
+        return "it begins with zeros, like a download that never arrived"
+    for magic, name in _MAGIC:
+        if head.startswith(magic):
+            return f"it is {name}"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"<":
+        return "it is an HTML or XML page, perhaps a server's error message"
+    if text[:1] == b"{":
+        return f"it is JSON text: {_excerpt(text)}"
+    if size < 8:
+        return f"it has only {size} bytes"
+    if _is_text(text):
+        return f"it is text: {_excerpt(text)}"
+    return "its first bytes are no safetensors header"
+
+
+def _is_text(data: bytes) -> bool:
+    return (
+        all(b in b"\t\r\n" or b >= 32 for b in data)
+        and data.decode("utf-8", "replace").count("\ufffd") <= 1
+    )
+
+
+def _excerpt(data: bytes) -> str:
+    return ascii(data[:60].decode("utf-8", "replace"))

@@ -1,0 +1,149 @@
+"""Where the matrices of each routed expert lie in a checkpoint as downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from colibri.container.files import shown
+from colibri.container.header import TensorInfo
+from colibri.container.weights import ExpertShape, Match, WeightMap
+from colibri.errors import ContainerError, UnsupportedModelError
+
+PARTS = ("gate", "up", "down")
+FLOAT_DTYPES = {"BF16": "bf16", "F16": "f16", "F32": "f32"}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One matrix of one expert: row-major [rows, cols] of `dtype`, at a place in a file."""
+
+    tensor: str
+    file: Path
+    offset: int
+    nbytes: int
+    dtype: str  # safetensors name
+    rows: int
+    cols: int
+
+
+ExpertPieces = tuple[Piece, Piece, Piece]  # gate, up, down
+
+
+def float_dtype(info: TensorInfo) -> str:
+    """bf16, f16 or f32; any other dtype is refused by name."""
+    if info.dtype not in FLOAT_DTYPES:
+        raise UnsupportedModelError(
+            f"{info.file}: tensor {shown(info.name)}: {info.dtype} weights are not supported; "
+            "use a BF16, F16 or F32 release of the model"
+        )
+    return FLOAT_DTYPES[info.dtype]
+
+
+def collect_experts(
+    path: Path, tensors: Iterable[tuple[TensorInfo, Match]], weights: WeightMap
+) -> dict[int, list[ExpertPieces]]:
+    """Per layer the pieces of experts 0..n-1, all present, in shape and of one dtype.
+
+    A draft layer of which nothing is there is left out.
+    """
+    found: dict[int, dict[int, dict[str, Piece]]] = {}
+    for info, match in tensors:
+        layer, shape = _layer(info, match, weights.experts)
+        experts = found.setdefault(layer, {})
+        for expert, part, piece in _split(info, match, shape):
+            other = experts.setdefault(expert, {}).setdefault(part, piece)
+            if other is not piece:
+                raise ContainerError(
+                    f"{piece.file}: tensors {shown(other.tensor)} and {shown(piece.tensor)} are "
+                    f"both {part} of expert {expert} in layer {layer}"
+                )
+    return {
+        layer: _complete(f"{path}: layer {layer}", shape, found.get(layer, {}))
+        for layer, shape in weights.experts.items()
+        if layer in found or not shape.draft
+    }
+
+
+def _layer(
+    info: TensorInfo, match: Match, experts: Mapping[int, ExpertShape]
+) -> tuple[int, ExpertShape]:
+    layer = match.layer
+    if layer is None or layer not in experts:
+        raise ContainerError(
+            f"{info.file}: tensor {shown(info.name)}: by config.json layer {layer} has no experts"
+        )
+    return layer, experts[layer]
+
+
+def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple[int, str, Piece]]:
+    """(expert, part, piece) of everything that one tensor holds."""
+    float_dtype(info)
+    part = match.rule.part
+    rows, cols = {
+        "gate_up": (2 * shape.inner, shape.hidden),
+        "down": (shape.hidden, shape.inner),
+    }.get(part or "", (shape.inner, shape.hidden))
+    if match.expert is None:
+        _check_shape(info, (shape.num_experts, rows, cols))
+        experts = range(shape.num_experts)
+    else:
+        _check_shape(info, (rows, cols))
+        if match.expert >= shape.num_experts:
+            raise ContainerError(
+                f"{info.file}: tensor {shown(info.name)}: by config.json the layer has "
+                f"{shape.num_experts} experts"
+            )
+        experts = range(match.expert, match.expert + 1)
+    size = info.nbytes // len(experts)
+    whole = Piece(info.name, info.file, info.offset, size, info.dtype, rows, cols)
+    for i, expert in enumerate(experts):
+        piece = replace(whole, offset=info.offset + i * size)
+        if part == "gate_up":
+            yield from ((expert, name, half) for name, half in _halves(piece))
+        else:
+            yield expert, str(part), piece
+
+
+def _halves(both: Piece) -> tuple[tuple[str, Piece], tuple[str, Piece]]:
+    gate = replace(both, nbytes=both.nbytes // 2, rows=both.rows // 2)
+    return ("gate", gate), ("up", replace(gate, offset=both.offset + gate.nbytes))
+
+
+def _check_shape(info: TensorInfo, expected: tuple[int, ...]) -> None:
+    if info.shape != expected:
+        raise ContainerError(
+            f"{info.file}: tensor {shown(info.name)}: shape {list(info.shape)}, but by "
+            f"config.json {list(expected)}"
+        )
+    if info.nbytes == 0:
+        raise ContainerError(f"{info.file}: tensor {shown(info.name)}: holds no weights")
+
+
+def _complete(
+    where: str, shape: ExpertShape, experts: dict[int, dict[str, Piece]]
+) -> list[ExpertPieces]:
+    result: list[ExpertPieces] = []
+    # Stops at the first gap, so a number of experts that no file could hold costs nothing.
+    for expert in range(shape.num_experts):
+        pieces = experts.get(expert, {})
+        missing = [part for part in PARTS if part not in pieces]
+        if missing:
+            raise ContainerError(
+                f"{where}: expert {expert} of {shape.num_experts} lacks "
+                f"{', '.join(missing)} ({len(experts)} experts were found): incomplete checkpoint"
+            )
+        result.append((pieces["gate"], pieces["up"], pieces["down"]))
+    _check_one_dtype(where, result)
+    return result
+
+
+def _check_one_dtype(where: str, experts: list[ExpertPieces]) -> None:
+    first = experts[0][0]
+    for piece in (p for pieces in experts for p in pieces):
+        if piece.dtype != first.dtype:
+            raise UnsupportedModelError(
+                f"{where}: {shown(first.tensor)} is {first.dtype}, {shown(piece.tensor)} is "
+                f"{piece.dtype}; experts of one layer must have one dtype"
+            )

@@ -1,0 +1,168 @@
+"""The shards of a checkpoint: which files belong to it, and that none is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from colibri.container.files import list_names, shown
+from colibri.container.header import TensorInfo, read_header
+from colibri.container.jsonfile import read_json
+from colibri.errors import ContainerError
+
+SUFFIX = ".safetensors"
+INDEX_SUFFIX = ".safetensors.index.json"
+_NUMBERED = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors", re.ASCII)
+_MAX_LISTED = 200
+
+
+def read_shards(directory: Path) -> dict[str, TensorInfo]:
+    """Every tensor of a checkpoint by name.
+
+    The files are those of the index if there is one, else one complete numbered set, else a single
+    file. Raises ContainerError that lists what is missing, damaged or contradictory.
+    """
+    names = list_names(directory)
+    index = _index(directory, names)
+    if index is None:
+        shards = _without_index(directory, [n for n in names if n.endswith(SUFFIX)])
+        return _merge(directory, shards)
+    _check_index(directory, index, names)
+    tensors = _merge(directory, sorted(set(index.values())))
+    _check_places(directory, index, tensors)
+    return tensors
+
+
+def _index(directory: Path, names: list[str]) -> dict[str, str] | None:
+    found = [n for n in names if n.endswith(INDEX_SUFFIX)]
+    if "model" + INDEX_SUFFIX in found:
+        found = ["model" + INDEX_SUFFIX]
+    if len(found) > 1:
+        raise ContainerError(f"{directory}: several indexes ({_list(found)}); keep one")
+    return _read_index(directory / found[0]) if found else None
+
+
+def _read_index(path: Path) -> dict[str, str]:
+    weight_map = read_json(path).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise ContainerError(f"{path}: weight_map must map tensor names to files")
+    for tensor, file in weight_map.items():
+        if not isinstance(file, str) or not file.endswith(SUFFIX) or re.search(r"[/\\\0]", file):
+            raise ContainerError(
+                f"{path}: tensor {shown(tensor)}: {shown(str(file))} is no name of a "
+                f"{SUFFIX} file in this directory"
+            )
+    return weight_map
+
+
+def _check_index(directory: Path, index: dict[str, str], names: list[str]) -> None:
+    first: dict[str, str] = {}
+    for tensor, file in index.items():
+        first.setdefault(file, tensor)
+    missing = sorted(first.keys() - set(names))
+    if missing:
+        lines = (f"{shown(f)} (first tensor: {shown(first[f])})" for f in missing)
+        raise ContainerError(
+            f"{directory}: {len(missing)} of {len(first)} shards are missing: {_list(lines)}; "
+            "download them and start again"
+        )
+    groups = {m[1] for m in map(_NUMBERED.fullmatch, first) if m}
+    unlisted = [n for n in names if (m := _NUMBERED.fullmatch(n)) and m[1] in groups - {None}]
+    stray = [n for n in unlisted if n not in first]
+    if stray:
+        raise ContainerError(
+            f"{directory}: the index does not know {_list(stray)}: an index of another version, "
+            "or files of two models in one directory"
+        )
+
+
+def _check_places(directory: Path, index: dict[str, str], tensors: dict[str, TensorInfo]) -> None:
+    for name, file in index.items():
+        if name not in tensors:
+            raise ContainerError(
+                f"{directory / file}: tensor {shown(name)} is missing; the index says it is here"
+            )
+        if tensors[name].file.name != file:
+            raise ContainerError(
+                f"{directory}: tensor {shown(name)} is in {tensors[name].file.name}, but the "
+                f"index says {file}"
+            )
+
+
+def _without_index(directory: Path, files: list[str]) -> list[str]:
+    if not files:
+        raise ContainerError(f"{directory}: no {SUFFIX} files here; is it a model's directory?")
+    groups: dict[tuple[str, int], dict[int, str]] = {}
+    single = []
+    for name in files:
+        found = _NUMBERED.fullmatch(name)
+        if not found:
+            single.append(name)
+            continue
+        group = groups.setdefault((found[1], int(found[3])), {})
+        other = group.setdefault(int(found[2]), name)
+        if other != name:
+            raise ContainerError(f"{directory}: {other} and {name} have the same number")
+    if len(groups) + len(single) > 1:
+        raise ContainerError(
+            f"{directory}: files of more than one naming scheme and no index: {_list(files)}; "
+            "remove those that do not belong to this model"
+        )
+    for (stem, total), group in groups.items():
+        _check_complete(directory, stem, total, group)
+    return files
+
+
+def _check_complete(directory: Path, stem: str, total: int, group: dict[int, str]) -> None:
+    start = 0 if 0 in group else 1
+    expected = range(start, start + total)
+    stray = [name for number, name in group.items() if number not in expected]
+    if stray:
+        raise ContainerError(f"{directory}: numbered beyond their own total: {_list(stray)}")
+    missing = [i for i in expected if i not in group]
+    if not missing:
+        return
+    _, width, total_width = _widths(next(iter(group.values())))
+    names = [
+        f"{stem}-{i:0{width}}-of-{total:0{total_width}}{SUFFIX}" for i in missing[:_MAX_LISTED]
+    ]
+    tail = missing == list(range(missing[0], start + total))
+    hint = "the last ones: an incomplete download" if tail else "download them"
+    tensors = _merge(directory, sorted(group.values()))
+    raise ContainerError(
+        f"{directory}: found {len(group)} of {total} shards with {len(tensors)} tensors; missing "
+        f"({hint}): {_list(names, len(missing))}"
+    )
+
+
+def _widths(name: str) -> list[int]:
+    """The lengths of a numbered name's stem, number and total."""
+    return [len(part) for part in name.removesuffix(SUFFIX).replace("-of-", "-").rsplit("-", 2)]
+
+
+def _merge(directory: Path, files: Iterable[str]) -> dict[str, TensorInfo]:
+    tensors: dict[str, TensorInfo] = {}
+    defects: list[str] = []
+    for file in files:
+        try:
+            found, _ = read_header(directory / file)
+        except ContainerError as e:
+            defects.append(str(e))
+            continue
+        for name, info in found.items():
+            other = tensors.setdefault(name, info)
+            if other is not info:
+                raise ContainerError(
+                    f"{directory}: tensor {shown(name)} is in both {other.file.name} and {file}"
+                )
+    if defects:
+        count = "" if len(defects) == 1 else f" (and {len(defects) - 1} more damaged shards)"
+        raise ContainerError(defects[0] + count)
+    return tensors
+
+
+def _list(names: Iterable[str], total: int | None = None) -> str:
+    items = list(names)
+    more = (total or len(items)) - len(items[:_MAX_LISTED])
+    return ", ".join(items[:_MAX_LISTED]) + (f" and {more} more" if more else "")

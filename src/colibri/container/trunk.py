@@ -1,0 +1,169 @@
+"""Trunk tensors as the layers use them: loaded in pieces, quantised on the way if asked for.
+
+Peak memory above the result is one piece, whatever the tensor's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from colibri.container.files import shown
+from colibri.container.reader import Container
+from colibri.container.trunkinfo import TrunkInfo
+from colibri.errors import ConfigError, ContainerError
+from colibri.kernels.packing import (
+    BLOCK_ROWS,
+    DenseMatrix,
+    Matrix,
+    NonFiniteError,
+    PackedMatrix,
+    ScaleRange,
+    Scheme,
+    block_bytes,
+    multiplier_for,
+    pack,
+    packed_bytes,
+    scale_range,
+)
+
+MatrixBits = Literal["source", 8, 4]
+EmbeddingBits = Literal[8, 4, 32]
+
+_SCHEMES: dict[int, Scheme] = {8: "int8-gs64", 4: "int4-gs64"}
+_STORED_BITS = {"int8-gs64": 8, "int4-gs64": 4}
+_LARGEST_SCALE = 65504.0  # fp16
+_PIECE_BYTES = 4 << 20
+
+U8 = npt.NDArray[np.uint8]
+
+
+def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None = None) -> Matrix:
+    """A linear's weight [rows, cols], or the given rows of it, at `bits` ("source": as it came).
+
+    A matrix that is stored packed is returned as stored: fewer bits are not made of it, and asking
+    for more is a ConfigError. Raises ContainerError for non-finite weights.
+    """
+    info = _matrix_info(c, name)
+    start, stop = _range(info, rows)
+    _check_bits(info, bits)
+    if info.dtype in _STORED_BITS:
+        return _stored(c, info, start, stop)
+    if isinstance(bits, int) and bits in _SCHEMES:
+        return _quantised(c, info, _SCHEMES[bits], start, stop)
+    return DenseMatrix(c.read_rows(name, start, stop))
+
+
+def load_embedding(c: Container, name: str, bits: EmbeddingBits) -> Matrix:
+    """Vocabulary rows [vocabulary, hidden]; 32 keeps the source's dtype."""
+    return load_matrix(c, name, "source" if bits == 32 else bits)
+
+
+def load_vector(c: Container, name: str) -> npt.NDArray[np.float32]:
+    """An exact tensor (norm, bias, router...) of any shape, as float32."""
+    info = c.info(name)
+    if info.dtype in _STORED_BITS:
+        raise ContainerError(f"{c.path}: tensor {shown(name)}: stored packed, but must be exact")
+    return to_float32(c.read_all(name))
+
+
+def matrix_bytes(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> int:
+    """Bytes that load_matrix or load_embedding will hold in memory."""
+    if info.dtype in _STORED_BITS or bits not in _SCHEMES or len(info.shape) != 2:
+        return info.nbytes
+    return packed_bytes(_SCHEMES[int(bits)], *info.shape)
+
+
+def to_float32(a: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """float32, float16 or bf16 (uint16) to float32, exactly."""
+    if a.dtype == np.uint16:
+        return (a.astype(np.uint32) << 16).view(np.float32)
+    return a.astype(np.float32, copy=False)
+
+
+def _matrix_info(c: Container, name: str) -> TrunkInfo:
+    info = c.info(name)
+    if len(info.shape) != 2 or 0 in info.shape:
+        raise ContainerError(
+            f"{c.path}: tensor {shown(name)}: shape {list(info.shape)}; a matrix was expected"
+        )
+    return info
+
+
+def _range(info: TrunkInfo, rows: slice | None) -> tuple[int, int]:
+    start, stop, step = (rows or slice(None)).indices(info.shape[0])
+    if step != 1 or start >= stop:
+        raise ValueError(f"{rows} of {info.name} {info.shape}: no rows")
+    return start, stop
+
+
+def _check_bits(info: TrunkInfo, bits: MatrixBits) -> None:
+    stored = _STORED_BITS.get(info.dtype)
+    if stored and (bits == "source" or bits > stored):
+        raise ConfigError(
+            f"tensor {shown(info.name)} is stored at {stored} bits; {bits} was asked for: use "
+            f"{stored}, or convert the model again with --store-trunk source"
+        )
+
+
+def _stored(c: Container, info: TrunkInfo, start: int, stop: int) -> PackedMatrix:
+    n, cols = info.shape
+    if start % BLOCK_ROWS or (stop % BLOCK_ROWS and stop != n):
+        raise ContainerError(
+            f"{c.path}: tensor {shown(info.name)}: stored packed in blocks of {BLOCK_ROWS} rows, "
+            f"rows {start}..{stop} cannot be taken out; convert with --store-trunk source"
+        )
+    scheme: Scheme = "int8-gs64" if info.dtype == "int8-gs64" else "int4-gs64"
+    out = np.empty(packed_bytes(scheme, stop - start, cols), np.uint8)
+    c.read_packed(info.name, out, start // BLOCK_ROWS * block_bytes(scheme, cols))
+    return PackedMatrix(scheme, stop - start, cols, out, info.multiplier)
+
+
+def _quantised(c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int) -> Matrix:
+    """The bytes that quantising the whole at once would give.
+
+    The multiplier depends on all scales. It is 1 for most matrices, so that is tried first while
+    the scales are watched; else the rows are read and packed once more.
+    """
+    out = np.empty(packed_bytes(scheme, stop - start, info.shape[1]), np.uint8)
+    smallest, largest = float("inf"), 0.0
+    for first, w, target in _pieces(c, info, scheme, start, stop, out):
+        r = _try_pack(f"{c.path}: tensor {shown(info.name)}", first, w, scheme, target)
+        smallest, largest = min(smallest, r.smallest), max(largest, r.largest)
+    multiplier = multiplier_for(ScaleRange(smallest, largest))
+    if multiplier != 1.0:
+        for _, w, target in _pieces(c, info, scheme, start, stop, out):
+            pack(w, scheme, multiplier, target)
+    return PackedMatrix(scheme, stop - start, info.shape[1], out, multiplier)
+
+
+def _pieces(
+    c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, out: U8
+) -> Iterator[tuple[int, npt.NDArray[Any], U8]]:
+    """(first row, rows, their place in out): whole row blocks of about 4 MB, the last any size."""
+    row = info.nbytes // info.shape[0]
+    step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
+    size = block_bytes(scheme, info.shape[1])
+    for first in range(start, stop, step):
+        w = c.read_rows(info.name, first, min(first + step, stop))
+        begin = (first - start) // BLOCK_ROWS * size
+        yield first, w, out[begin : begin + packed_bytes(scheme, *w.shape)]
+
+
+def _try_pack(
+    where: str, first: int, w: npt.NDArray[Any], scheme: Scheme, target: U8
+) -> ScaleRange:
+    """Pack with multiplier 1 if fp16 can hold the scales; their range in any case."""
+    try:
+        r = scale_range(w, scheme)
+    except NonFiniteError as e:
+        raise ContainerError(
+            f"{where}: the weight at row {first + e.row}, column {e.col} is not finite: "
+            "the file is damaged"
+        ) from None
+    if r.largest <= _LARGEST_SCALE:
+        pack(w, scheme, 1.0, target)
+    return r

@@ -1,0 +1,81 @@
+"""Tensors of the dense trunk: what each is, where it lies, and the checks both readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from colibri.container.files import shown
+from colibri.container.header import TensorInfo
+from colibri.container.pieces import float_dtype
+from colibri.container.weights import Match, WeightMap
+from colibri.errors import ContainerError
+
+StoredDtype = Literal["f32", "f16", "bf16", "int4-gs64", "int8-gs64"]
+
+
+@dataclass(frozen=True)
+class TrunkInfo:
+    """`shape` is the logical one; `nbytes` what is stored; `multiplier` is 1 unless packed."""
+
+    name: str
+    dtype: StoredDtype
+    shape: tuple[int, ...]
+    nbytes: int
+    multiplier: float = 1.0
+
+
+@dataclass(frozen=True)
+class TrunkTensor:
+    info: TrunkInfo
+    file: Path
+    offset: int
+
+
+Trunk = Mapping[str, TrunkTensor]
+
+
+def unpacked(t: TensorInfo) -> TrunkTensor:
+    """A trunk tensor in its source dtype; others than bf16, f16 and f32 are refused."""
+    info = TrunkInfo(t.name, float_dtype(t), t.shape, t.nbytes)  # type: ignore[arg-type]
+    return TrunkTensor(info, t.file, t.offset)
+
+
+def classify_all(
+    tensors: Iterable[TensorInfo], weights: WeightMap, path: Path
+) -> list[tuple[TensorInfo, Match]]:
+    """Each tensor with its rule; names that no rule knows are refused, the first few shown."""
+    matched, unknown = [], []
+    for t in tensors:
+        match = weights.classify(t.name)
+        if match:
+            matched.append((t, match))
+        else:
+            unknown.append(t)
+    if unknown:
+        first = ", ".join(f"{shown(t.name)} ({t.file.name})" for t in unknown[:5])
+        raise ContainerError(
+            f"{path}: {len(unknown)} tensors are not part of this model family as colibri knows "
+            f"it: {first}; ignoring them could give wrong text"
+        )
+    return matched
+
+
+def check_required(trunk: Trunk, weights: WeightMap, path: Path) -> None:
+    """Every required trunk tensor is there, in the shape that the config asks for."""
+    missing = [name for name in weights.required if name not in trunk]
+    if missing:
+        raise ContainerError(
+            f"{path}: {len(missing)} of {len(weights.required)} tensors are missing: "
+            f"{', '.join(map(shown, missing[:5]))}{', ...' if len(missing) > 5 else ''}; "
+            f"{len(trunk)} were found: the download is incomplete or config.json is another model's"
+        )
+    for name, shape in weights.required.items():
+        t = trunk[name]
+        if t.info.shape != tuple(shape):
+            raise ContainerError(
+                f"{t.file}: tensor {shown(name)}: shape {list(t.info.shape)}, but by config.json "
+                f"{list(shape)}"
+            )

@@ -1,0 +1,59 @@
+"""What a caller asks of the engine, and the events that come back on the request's own queue."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Literal
+
+from colibri.sampling import SamplingParams
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True)
+class PrefillProgress:
+    tokens_done: int
+    tokens_total: int
+    layer: int  # of this chunk's walk
+    layers: int
+    bytes_read: int
+    seconds: float
+    eta_seconds: float | None  # None until there is something to judge by
+
+
+@dataclass(frozen=True)
+class Token:
+    id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]  # the most likely ids and their logprobs, where asked for
+
+
+@dataclass(frozen=True)
+class Finished:
+    reason: FinishReason
+
+
+@dataclass(frozen=True)
+class Failed:
+    error: BaseException
+
+
+Event = PrefillProgress | Token | Finished | Failed
+
+
+@dataclass(eq=False)
+class Request:
+    prompt_ids: Sequence[int]
+    params: SamplingParams
+    eos_ids: frozenset[int] = frozenset()
+    events: "SimpleQueue[Event]" = field(default_factory=SimpleQueue)
+    _cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def cancel(self) -> None:
+        """From any thread; takes effect within a layer."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()

@@ -1,0 +1,33 @@
+"""What can go wrong, by kind. A message says what, where (file, tensor, field) and what to do."""
+
+
+class ColibriError(Exception):
+    """Base of every error that is meant for a person to read."""
+
+
+class ConfigError(ColibriError):
+    """A flag, environment variable, argument or model config field that cannot be honoured."""
+
+
+class UnsupportedModelError(ColibriError):
+    """A model type or variant that colibri does not implement."""
+
+
+class ContainerError(ColibriError):
+    """A model file that is missing, damaged or contradicts another."""
+
+
+class ReadError(ContainerError):
+    """A read that failed after its retries; the model itself may be in order."""
+
+
+class TokenizerError(ColibriError):
+    """A tokenizer or chat template that is missing, damaged or refuses its input."""
+
+
+class CapacityError(ColibriError):
+    """Memory, disk space or context length that does not suffice; names both numbers."""
+
+
+class Cancelled(ColibriError):
+    """The caller asked to stop."""

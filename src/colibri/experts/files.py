@@ -1,0 +1,108 @@
+"""Open expert files: reads past the page cache where the file system takes them."""
+
+import errno
+import mmap
+import os
+import threading
+from pathlib import Path
+
+from colibri.errors import ReadError
+from colibri.experts.base import PAGE
+
+_DIRECT = getattr(os, "O_DIRECT", 0)
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+
+
+class ExpertFile:
+    """One file, opened for direct reads if possible, and for buffered ones when needed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._buffered: int | None = None
+        self._refused: int | None = None
+        self._direct = _open_direct(path)
+        if self._direct is None:
+            self.buffered()
+
+    @property
+    def direct(self) -> int | None:
+        """The descriptor for direct reads; None if this file has to be read buffered."""
+        return self._direct
+
+    def buffered(self) -> int:
+        with self._lock:
+            if self._buffered is None:
+                self._buffered = os.open(self.path, os.O_RDONLY | _CLOEXEC)
+            return self._buffered
+
+    def refuse_direct(self) -> None:
+        """The file system accepted the open but not the read: buffered from now on.
+
+        The descriptor stays open until close(): another reader may be using it.
+        """
+        with self._lock:
+            if self._direct is not None:
+                self._refused, self._direct = self._direct, None
+
+    def close(self) -> None:
+        for descriptor in (self._direct, self._refused, self._buffered):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._direct = self._refused = self._buffered = None
+
+
+class ExpertFiles:
+    """The files of a model, each opened on its first read and kept open."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: dict[Path, ExpertFile] = {}
+
+    @property
+    def direct(self) -> bool:
+        """Whether every file opened so far is read past the page cache."""
+        with self._lock:
+            return all(file.direct is not None for file in self._files.values())
+
+    def open(self, path: Path) -> ExpertFile:
+        with self._lock:
+            file = self._files.get(path)
+            if file is None:
+                file = self._files[path] = _open(path)
+            return file
+
+    def close(self) -> None:
+        with self._lock:
+            for file in self._files.values():
+                file.close()
+            self._files.clear()
+
+
+def _open(path: Path) -> ExpertFile:
+    try:
+        return ExpertFile(path)
+    except OSError as error:
+        advice = (
+            " (raise the limit of open files: ulimit -n)" if error.errno == errno.EMFILE else ""
+        )
+        raise ReadError(f"{path}: cannot be opened: {error.strerror}{advice}") from error
+
+
+def _open_direct(path: Path) -> int | None:
+    """A descriptor that has proven itself on the first page, or None."""
+    if not _DIRECT:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _DIRECT | _CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EACCES, errno.EMFILE, errno.ENFILE):
+            raise
+        return None
+    try:
+        with mmap.mmap(-1, PAGE) as page:
+            os.preadv(descriptor, [page], 0)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

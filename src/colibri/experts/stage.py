@@ -1,0 +1,54 @@
+"""One layer's experts as the kernels see them: addresses and multipliers, by expert."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.container.layerexperts import LayerExperts
+from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
+from colibri.experts.arena import Arena
+from colibri.experts.base import Multipliers
+from colibri.experts.cache import LayerCache
+from colibri.experts.loader import Job
+
+
+class LayerStage:
+    """The cache of one layer with the tables that the kernel reads, valid where resident."""
+
+    def __init__(
+        self,
+        source: LayerExperts,
+        cache: LayerCache,
+        arena: Arena,
+        verify: bool,
+    ) -> None:
+        self.source = source
+        self.layout = source.layout
+        self.cache = cache
+        self.parts: NDArray[np.uint64] = np.zeros((source.num_experts, 3), np.uint64)
+        self.multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
+        self._arena = arena
+        self._verify = verify
+
+    def job(self, expert: int, slot: int) -> Job:
+        """The read of an expert into its slot."""
+        spans = self.source.reads(expert)
+
+        def finish(data: memoryview) -> Multipliers:
+            return self._check(expert, data, str(spans[0].file))
+
+        return Job(self.source.layer, expert, spans, self._arena.view(slot), finish)
+
+    def land(self, job: Job) -> None:
+        """The read succeeded: the kernels may use the expert, which is pinned once."""
+        address = self._arena.address(self.cache.slot(job.expert))
+        self.parts[job.expert] = [address + part for part in self.source.parts(job.expert)]
+        self.multipliers[job.expert] = job.multipliers
+        self.cache.landed(job.expert)
+
+    def _check(self, expert: int, slot: memoryview, where: str) -> Multipliers:
+        if not self.source.record:
+            return (1.0, 1.0, 1.0)
+        record = np.frombuffer(slot, np.uint8)  # of the slot's very size
+        if self._verify:
+            return verify_record(record, self.source.layer, expert, where).multipliers
+        return parse_tail(record[-TAIL_BYTES:], self.source.layer, expert, where).multipliers

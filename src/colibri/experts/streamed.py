@@ -1,0 +1,209 @@
+"""Experts streamed from disk through a cache in RAM, on the CPU.
+
+One call: the union of the rows' experts; those resident are pinned and multiplied while the others
+are read, these as they land; rounds when the union is larger than the cache. Whatever the order of
+events, a row's expert outputs are added in ascending expert id: few pairs are written to a buffer
+and combined at the end (decode), many are accumulated by a walk in that order (prefill).
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from colibri.container.layerexperts import LayerExperts
+from colibri.errors import ConfigError
+from colibri.experts.arena import Arena
+from colibri.experts.arithmetic import Multiplier
+from colibri.experts.base import ExpertStats, Floats, Ids, ReadFunction
+from colibri.experts.cache import LayerCache
+from colibri.experts.loader import Loader
+from colibri.experts.pairs import pair_up
+from colibri.experts.policies import make_policy
+from colibri.experts.stage import LayerStage
+from colibri.experts.staging import Staging, Traffic, settle
+
+
+class StreamedExperts:
+    """The ExpertExecutor of a machine without other tiers. For one thread at a time.
+
+    layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
+    than a layer's experts is no more. planes: int8 activation planes of packed layers.
+    readers: reader threads. pair_buffer_bytes: up to this size outputs are kept pair by pair.
+    verify: check each record's checksum as it lands. cancelled: asked while waiting.
+    read: as os.preadv. Raises ConfigError, CapacityError.
+    """
+
+    def __init__(
+        self,
+        layers: Mapping[int, LayerExperts],
+        *,
+        slots_per_layer: Mapping[int, int] | int,
+        planes: int = 2,
+        readers: int = 4,
+        policy: str = "lru",
+        pair_buffer_bytes: int = 64_000_000,
+        verify: bool = False,
+        cancelled: Callable[[], bool] = lambda: False,
+        read: ReadFunction = os.preadv,
+    ) -> None:
+        capacities = _capacities(layers, slots_per_layer)
+        slots: dict[int, int] = {}
+        for layer, source in layers.items():
+            slots[source.slot_bytes] = slots.get(source.slot_bytes, 0) + capacities[layer]
+        self._arena = Arena(slots)
+        self._stages: dict[int, LayerStage] = {}
+        for layer, source in layers.items():
+            taken = self._arena.take(source.slot_bytes, capacities[layer])
+            cache = LayerCache(source.num_experts, taken, make_policy(policy))
+            self._stages[layer] = LayerStage(source, cache, self._arena, verify)
+        self._loader = Loader(readers, read)
+        self._traffic = Traffic()
+        self._unsettled: LayerStage | None = None
+        self._planes = planes
+        self._cancelled = cancelled
+        self._pair_buffer_bytes = pair_buffer_bytes
+        self._pair_buffer: Floats = np.empty((0, 0), np.float32)
+
+    def run(self, layer: int, x: Floats, topk_ids: Ids, topk_weights: Floats) -> Floats:
+        """As ExpertExecutor.run. Raises ReadError, ContainerError, Cancelled; then works again."""
+        stage = self._stage(layer)
+        if topk_ids.size == 0:
+            return np.zeros_like(x)
+        pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
+        multiplier = Multiplier(stage, pairs, x, self._planes)
+        outputs = self._outputs(topk_ids.size, x.shape[1])
+        self._settle()
+        if outputs is not None and stage.cache.hit_all(pairs.experts):
+            multiplier.all_pairs(outputs)
+            return multiplier.combine(outputs)
+        return self._stream(stage, multiplier, pairs.experts.tolist(), outputs)
+
+    def hint(self, layer: int, expert_ids: Sequence[int]) -> None:
+        """Ignored: this executor reads on demand only."""
+
+    def stats(self) -> ExpertStats:
+        caches = [stage.cache for stage in self._stages.values()]
+        return ExpertStats(
+            hits=sum(cache.hits for cache in caches),
+            misses=sum(cache.misses for cache in caches),
+            evictions=sum(cache.evictions for cache in caches),
+            direct=self._loader.direct,
+            **vars(self._traffic),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The most memory that slots can take."""
+        return self._arena.nbytes
+
+    def resident(self, layer: int) -> set[int]:
+        return set(np.flatnonzero(self._stage(layer).cache.resident).tolist())
+
+    def reset(self) -> None:
+        """Sets the counters to zero."""
+        self._traffic = Traffic()
+        for stage in self._stages.values():
+            stage.cache.hits = stage.cache.misses = stage.cache.evictions = 0
+
+    def drop_all(self) -> None:
+        """Cold again: no expert resident. Between calls only."""
+        self._settle()
+        for stage in self._stages.values():
+            stage.cache.clear()
+
+    def resize(self, slots_per_layer: Mapping[int, int] | int) -> None:
+        """New capacities; what a layer gives up goes back to the system. Between calls only."""
+        self._settle()
+        sources = {layer: stage.source for layer, stage in self._stages.items()}
+        capacities = _capacities(sources, slots_per_layer)
+        for layer, stage in self._stages.items():
+            self._arena.give_back(stage.cache.shrink(capacities[layer]))
+        for layer, stage in self._stages.items():
+            missing = capacities[layer] - stage.cache.capacity
+            stage.cache.grow(self._arena.take(stage.source.slot_bytes, missing))
+
+    def close(self) -> None:
+        """Ends the readers, closes the files, gives the memory back. Nothing runs afterwards."""
+        self._loader.close()
+        self._stages.clear()
+        self._arena.close()
+
+    def _stage(self, layer: int) -> LayerStage:
+        stage = self._stages.get(layer)
+        if stage is None:
+            raise ConfigError(f"layer {layer} has no streamed experts, or they were closed")
+        return stage
+
+    def _settle(self) -> None:
+        if self._unsettled is not None:
+            settle(self._unsettled, self._loader, self._traffic)
+            self._unsettled = None
+
+    def _stream(
+        self,
+        stage: LayerStage,
+        multiplier: Multiplier,
+        experts: list[int],
+        outputs: Floats | None,
+    ) -> Floats:
+        self._unsettled = stage
+        try:
+            staging = Staging(stage, self._loader, experts, self._traffic, self._cancelled)
+            if outputs is None:
+                return _in_ascending_order(staging, multiplier, experts)
+            return _in_any_order(staging, multiplier, outputs)
+        finally:
+            self._settle()
+
+    def _outputs(self, pairs: int, hidden: int) -> Floats | None:
+        """Room for an output a pair, if within bounds. Kept: fresh pages cost page faults."""
+        if pairs * hidden * 4 > self._pair_buffer_bytes:
+            return None
+        if len(self._pair_buffer) < pairs or self._pair_buffer.shape[1] != hidden:
+            self._pair_buffer = np.empty((pairs, hidden), np.float32)
+        return self._pair_buffer
+
+
+def _in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> Floats:
+    ready = staging.hits
+    while ready or staging.unfinished:
+        staging.start_reads()
+        ready = ready or staging.wait()
+        multiplier.some_pairs(ready, outputs)
+        staging.release(ready)
+        ready = []
+    return multiplier.combine(outputs)
+
+
+def _in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[int]) -> Floats:
+    y = multiplier.zeros()
+    done = 0
+    while done < len(experts):
+        staging.check_cancelled()
+        staging.start_reads()
+        group = staging.ready_from(experts, done)
+        if group:
+            multiplier.accumulate(done, len(group), y)
+            staging.release(group)
+            done += len(group)
+        elif staging.in_flight:
+            staging.wait()
+        else:
+            staging.give_up_last_hit()
+    return y
+
+
+def _capacities(
+    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
+) -> dict[int, int]:
+    capacities = {}
+    for layer, source in layers.items():
+        wanted = slots_per_layer if isinstance(slots_per_layer, int) else slots_per_layer[layer]
+        if wanted < 1:
+            raise ConfigError(
+                f"{wanted} cached experts for layer {layer}: at least 1 is needed "
+                "(--cache-experts, or more --ram)"
+            )
+        capacities[layer] = min(wanted, source.num_experts)
+    return capacities

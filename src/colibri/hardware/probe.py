@@ -1,0 +1,77 @@
+"""The machine as facts. None means unknown; nothing is guessed."""
+
+import math
+import mmap
+import platform
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from colibri.hardware.cgroup import cpu_quota, memory_limits
+from colibri.kernels.cpu import physical_cores
+
+
+@dataclass(frozen=True)
+class Facts:
+    machine: str  # x86_64, aarch64, ...
+    cpu_model: str | None
+    physical_cores: int  # that this process may use: affinity and quota; hyper-threads once
+    cpu_quota: float | None  # processors' worth of time the control group allows; None: no limit
+    memory_bytes: int
+    memory_available_bytes: int
+    cgroup_memory_bytes: int | None  # the tightest limit; None: no limit
+    usable_bytes: int  # what may be used now: the least of the machine's and every limit's rest
+    page_bytes: int
+
+
+def facts(root: Path = Path("/")) -> Facts:
+    """root: where /proc and /sys are, for tests."""
+    quota = cpu_quota(root)
+    memory = psutil.virtual_memory()
+    limits = memory_limits(root)
+    return Facts(
+        machine=platform.machine(),
+        cpu_model=_cpu_model(root / "proc/cpuinfo"),
+        physical_cores=_cores(root / "sys/devices/system/cpu", quota),
+        cpu_quota=quota,
+        memory_bytes=memory.total,
+        memory_available_bytes=memory.available,
+        cgroup_memory_bytes=min((limit.limit_bytes for limit in limits), default=None),
+        usable_bytes=min([memory.available, *(limit.available_bytes for limit in limits)]),
+        page_bytes=mmap.PAGESIZE,
+    )
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process; mapped files count with what is touched of them."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def peak_rss_bytes() -> int:
+    """The most this process ever had resident."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes that this user may still write where `path` is, or will be once made.
+
+    Raises OSError if not even a parent can be looked at.
+    """
+    existing = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    return psutil.disk_usage(str(existing)).free
+
+
+def _cpu_model(cpuinfo: Path) -> str | None:
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return None
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, None) or None
+
+
+def _cores(topology: Path, quota: float | None) -> int:
+    cores = physical_cores(topology)
+    return cores if quota is None else max(1, min(cores, math.floor(quota)))

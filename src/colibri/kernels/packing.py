@@ -1,0 +1,192 @@
+"""Packed weights: int4 or int8 in groups of 64 inputs, in the r16-v1 layout.
+
+Every kernel reads that layout in place. Weights come C-contiguous [rows, cols] as float32, float16
+or bf16 (NumPy has none: its bits as uint16).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from colibri import _native
+
+Scheme = Literal["int4-gs64", "int8-gs64"]
+Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
+U8 = npt.NDArray[np.uint8]
+F32 = npt.NDArray[np.float32]
+
+GROUP = 64
+BLOCK_ROWS = 16
+_WEIGHT_BYTES = {"int4-gs64": 512, "int8-gs64": 1024}  # of 16 rows x 64 inputs
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
+
+
+class NonFiniteError(ValueError):
+    """A weight is infinite or not a number; `row` and `col` say where."""
+
+    def __init__(self, row: int, col: int) -> None:
+        super().__init__(f"the weight at row {row}, column {col} is not finite")
+        self.row = row
+        self.col = col
+
+
+@dataclass(frozen=True)
+class ScaleRange:
+    """Smallest and largest nonzero |group scale| before fp16; (inf, 0) if all are zero."""
+
+    smallest: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class PackedMatrix:
+    """[rows, cols] in row blocks of 16; `multiplier`, a power of two, applies to every scale."""
+
+    scheme: Scheme
+    rows: int
+    cols: int
+    data: U8
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        _check_bytes(self.data, self.scheme, self.rows, self.cols)
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+
+@dataclass(frozen=True)
+class DenseMatrix:
+    """[rows, cols] as float32, float16 or bf16 (uint16)."""
+
+    data: Weights
+
+    def __post_init__(self) -> None:
+        _check_weights(self.data)
+
+    @property
+    def rows(self) -> int:
+        return int(self.data.shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self.data.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+
+Matrix = PackedMatrix | DenseMatrix
+
+
+def bits_of(scheme: Scheme) -> int:
+    """Bits a weight: how the native module names a scheme."""
+    return 4 if scheme == "int4-gs64" else 8
+
+
+def block_bytes(scheme: Scheme, cols: int) -> int:
+    """Bytes of one block of 16 rows."""
+    size = -(-cols // GROUP) * (_WEIGHT_BYTES[scheme] + 2 * BLOCK_ROWS)
+    return size + -size % 64
+
+
+def packed_bytes(scheme: Scheme, rows: int, cols: int) -> int:
+    """Bytes of a matrix: its blocks, the last one padded to 16 rows."""
+    return -(-rows // BLOCK_ROWS) * block_bytes(scheme, cols)
+
+
+def scale_range(w: Weights, scheme: Scheme) -> ScaleRange:
+    """The range of group scales of w [rows, cols]; raises NonFiniteError."""
+    return _pack(w, scheme, 1.0, None)
+
+
+def multiplier_for(r: ScaleRange) -> float:
+    """The power of two that brings the scales into the range of fp16.
+
+    1 if fp16 holds every scale as a normal number; else the largest scale lands in [2^14, 2^15),
+    with no multiplier below 2^-126, where float32 itself ends.
+    """
+    if r.largest == 0 or (r.smallest >= 2.0**-14 and r.largest <= 65504.0):
+        return 1.0
+    exponent = math.frexp(r.largest)[1]
+    return math.ldexp(1.0, max(exponent - 15, -126))
+
+
+def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+    """Quantise and pack w [n, cols] into out (packed_bytes(scheme, n, cols) bytes).
+
+    Blocks are independent: rows packed 16 at a time give the bytes of the whole. Raises
+    NonFiniteError, and ValueError if a scale divided by the multiplier is too large for fp16.
+    """
+    _check_bytes(out, scheme, *w.shape)
+    r = _pack(w, scheme, multiplier, out)
+    if r.largest / multiplier > 65504.0:
+        raise ValueError(f"a scale of {r.largest} needs a larger multiplier than {multiplier}")
+    return r
+
+
+def unpack(data: U8, scheme: Scheme, rows: int, cols: int, multiplier: float) -> F32:
+    """The float32 values [rows, cols] that packed data stands for."""
+    _check_bytes(data, scheme, rows, cols)
+    out = np.empty((rows, cols), np.float32)
+    ids = np.arange(rows, dtype=np.int64)
+    _native.embed_packed(ids, data, bits_of(scheme), rows, multiplier, out)
+    return out
+
+
+def pack_matrix(w: Weights, scheme: Scheme) -> PackedMatrix:
+    """Quantise and pack a whole matrix."""
+    multiplier = multiplier_for(scale_range(w, scheme))
+    rows, cols = w.shape
+    data = np.empty(packed_bytes(scheme, rows, cols), np.uint8)
+    pack(w, scheme, multiplier, data)
+    return PackedMatrix(scheme, rows, cols, data, multiplier)
+
+
+def pack_expert(
+    gate: Weights, up: Weights, down: Weights, scheme: Scheme
+) -> tuple[U8, tuple[float, float, float]]:
+    """The body of an expert record and the multipliers of gate, up and down.
+
+    gate, up [inner, hidden], down [hidden, inner]. Blocks of gate and up alternate, so that the
+    thread that computed both can apply SwiGLU; the blocks of down follow.
+    """
+    if gate.shape != up.shape or down.shape != gate.shape[::-1]:
+        raise ValueError(f"shapes of gate {gate.shape}, up {up.shape}, down {down.shape} disagree")
+    g, u, d = (pack_matrix(w, scheme) for w in (gate, up, down))
+    size = block_bytes(scheme, g.cols)
+    both = np.stack([g.data.reshape(-1, size), u.data.reshape(-1, size)], axis=1)
+    body = np.concatenate([both.reshape(-1), d.data])
+    return body, (g.multiplier, u.multiplier, d.multiplier)
+
+
+def _check_bytes(data: U8, scheme: Scheme, rows: int, cols: int) -> None:
+    expected = packed_bytes(scheme, rows, cols)
+    if data.shape != (expected,) or data.dtype != np.uint8 or not data.flags.c_contiguous:
+        raise ValueError(
+            f"{scheme} [{rows}, {cols}] takes {expected} contiguous bytes, "
+            f"not {data.dtype} {data.shape}"
+        )
+
+
+def _check_weights(w: Weights) -> None:
+    if w.ndim != 2 or w.size == 0 or w.dtype not in _DTYPES or not w.flags.c_contiguous:
+        raise ValueError(
+            "weights must be non-empty C-contiguous [rows, cols] of float32, float16 or "
+            f"uint16 (bf16), not {w.dtype} {w.shape}"
+        )
+
+
+def _pack(w: Weights, scheme: Scheme, multiplier: float, out: U8 | None) -> ScaleRange:
+    _check_weights(w)
+    smallest, largest, bad = _native.pack(w, bits_of(scheme), multiplier, out)
+    if bad >= 0:
+        raise NonFiniteError(*divmod(bad, w.shape[1]))
+    return ScaleRange(smallest, largest)

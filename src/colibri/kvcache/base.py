@@ -1,0 +1,68 @@
+"""What a layer remembers of a sequence. One object a layer; the contract holds for recurrent state
+too."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+
+
+class LayerCache(Protocol):
+    """State of one layer for one sequence.
+
+    `checkpoint()` returns a value that `restore()` takes back later, any number of times, as long as the cache has
+    not been restored to an earlier one. A cache that can be trimmed also takes `truncate(n)`.
+    """
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def truncate(self, length: int) -> None: ...
+    def checkpoint(self) -> Any: ...
+    def restore(self, checkpoint: Any) -> None: ...
+    @property
+    def state(self) -> tuple[F32, ...]:
+        """The used part of every buffer, for saving and comparing."""
+        ...
+
+
+class RowCache:
+    """Rows appended by position in buffers [capacity, ...]; the rest of the buffers is untouched
+    memory."""
+
+    def __init__(self, capacity: int, *row_shapes: tuple[int, ...]) -> None:
+        self.capacity = capacity
+        self.length = 0
+        self._buffers = tuple(np.empty((capacity, *shape), np.float32) for shape in row_shapes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the used rows."""
+        return sum(b[: self.length].nbytes for b in self._buffers)
+
+    def append(self, *rows: F32) -> None:
+        """One array [tokens, ...] a buffer."""
+        end = self.length + len(rows[0])
+        if end > self.capacity:
+            raise IndexError(f"cache of {self.capacity} positions cannot hold {end}")
+        for buffer, new in zip(self._buffers, rows, strict=True):
+            buffer[self.length : end] = new
+        self.length = end
+
+    def truncate(self, length: int) -> None:
+        if not 0 <= length <= self.length:
+            raise IndexError(f"cannot truncate a cache of {self.length} positions to {length}")
+        self.length = length
+
+    def checkpoint(self) -> int:
+        return self.length
+
+    def restore(self, checkpoint: int) -> None:
+        self.truncate(checkpoint)
+
+    @property
+    def state(self) -> tuple[F32, ...]:
+        return tuple(b[: self.length] for b in self._buffers)

@@ -1,0 +1,72 @@
+"""The decoder: embedding, pre-norm residual layers, final norm, head. One layer walks over all
+rows before the next."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.kernels.matmul import embed
+from colibri.kernels.packing import Matrix
+from colibri.kvcache.base import LayerCache
+from colibri.kvcache.sequence import SequenceState
+from colibri.layers.linear import Linear
+from colibri.layers.norm import RMSNorm
+from colibri.layers.rope import Rope
+from colibri.layers.step import Step
+
+F32 = NDArray[np.float32]
+
+
+class Mixer(Protocol):
+    """A layer's attention, of whatever kind."""
+
+    def new_cache(self, capacity: int) -> LayerCache: ...
+    def __call__(self, x: F32, step: Step) -> F32: ...
+
+
+@dataclass(frozen=True)
+class DecoderLayer:
+    input_norm: RMSNorm
+    mixer: Mixer
+    post_norm: RMSNorm
+    mlp: Callable[[F32], F32]
+
+    def __call__(self, x: F32, step: Step) -> None:
+        """x [rows, hidden], updated in place."""
+        x += self.mixer(self.input_norm(x), step)
+        x += self.mlp(self.post_norm(x))
+
+
+@dataclass(frozen=True)
+class Decoder:
+    embedding: Matrix
+    rope: Rope
+    layers: Sequence[DecoderLayer]
+    norm: RMSNorm
+    head: Linear
+
+    @property
+    def vocab_size(self) -> int:
+        return self.head.weight.rows
+
+    def new_state(self, capacity: int) -> SequenceState:
+        """Room for `capacity` positions, its memory touched as it is used."""
+        return SequenceState([layer.mixer.new_cache(capacity) for layer in self.layers])
+
+    def forward(self, step: Step) -> F32:
+        """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its
+        rows."""
+        x = embed(step.token_ids, self.embedding)
+        step.rope = self.rope.tables(step.positions)
+        step.selection = [None] * len(step.sequences)
+        for i, layer in enumerate(self.layers):
+            step.before_layer(i)
+            layer(x, step)
+        return self.norm(x)
+
+    def logits(self, hidden: F32) -> F32:
+        """[rows, hidden] -> float32 [rows, vocab]."""
+        return self.head(hidden)

@@ -1,0 +1,60 @@
+"""The indexer of DeepSeek sparse attention: which earlier positions a query may look at.
+
+Source: GlmMoeDsaIndexer of transformers. score = sum over heads of w * relu(q . k), in fp32; the
+best `topk` positions are kept, ties to the lower one. While no position has more than `topk` keys,
+all are kept and nothing is scored.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.kernels.attention import index_scores_select
+from colibri.kvcache.latent import LatentCache
+from colibri.layers.linear import Linear
+from colibri.layers.norm import LayerNorm
+from colibri.layers.rope import Rope
+from colibri.layers.step import Step
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Indexer:
+    layer: int
+    heads: int
+    dim: int
+    topk: int
+    wq_b: Linear
+    wk: Linear
+    k_norm: LayerNorm
+    weights_proj: Linear
+    rope: Rope
+
+    def keys(self, x: F32, step: Step) -> F32:
+        """[rows, dim], rotated on the first dims: to be cached beside the latent."""
+        k = self.k_norm(self.wk(x)).reshape(len(x), 1, self.dim)
+        assert step.rope is not None
+        self.rope.rotate(k, step.rope)
+        return k.reshape(len(x), self.dim)
+
+    def select(self, x: F32, q_latent: F32, step: Step) -> None:
+        """Fill step.selection; the caches hold this step's keys already."""
+        step.selection = [None] * len(step.sequences)
+        if all(rows.state.layers[self.layer].length <= self.topk for rows in step.sequences):
+            return
+        q = self.wq_b(q_latent).reshape(len(x), self.heads, self.dim)
+        assert step.rope is not None
+        self.rope.rotate(q, step.rope)
+        # Both scales of the reference are powers that multiply a sum: folded into the weights.
+        w = self.weights_proj(x) * np.float32(1 / math.sqrt(self.heads * self.dim))
+        for i, rows in enumerate(step.sequences):
+            cache = rows.state.layers[self.layer]
+            assert isinstance(cache, LatentCache)
+            if cache.length > self.topk:
+                own = slice(rows.start, rows.stop)
+                step.selection[i] = index_scores_select(
+                    q[own], w[own], cache.index_keys, step.positions[own], self.topk
+                )

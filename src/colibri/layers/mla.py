@@ -1,0 +1,96 @@
+"""Multi-head latent attention, absorbed in prefill and decode alike, so that both give the same
+bits.
+
+Source: GlmMoeDsaAttention of transformers (DeepSeek V2/V3's MLA). kv_b is never expanded over
+positions: its key half is applied to the query and its value half to the attended latent. With an
+indexer the query sees only what was selected; a layer without one of its own uses the selection of
+the last layer that has.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.kernels.attention import attend
+from colibri.kernels.matmul import matmul_heads
+from colibri.kernels.packing import Matrix
+from colibri.kvcache.latent import LatentCache
+from colibri.layers.indexer import Indexer
+from colibri.layers.linear import Linear
+from colibri.layers.norm import RMSNorm
+from colibri.layers.rope import Rope
+from colibri.layers.step import Step
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    layer: int
+    heads: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    latent_dim: int
+    q_a_proj: Linear
+    q_a_norm: RMSNorm
+    q_b_proj: Linear
+    kv_a_proj: Linear
+    kv_a_norm: RMSNorm
+    kv_b_key: Matrix  # [heads * latent, nope]
+    kv_b_value: Matrix  # [heads * value, latent]
+    o_proj: Linear
+    rope: Rope
+    planes: int
+    indexer: Indexer | None
+
+    def new_cache(self, capacity: int) -> LatentCache:
+        index_dim = self.indexer.dim if self.indexer else None
+        return LatentCache(capacity, self.latent_dim, self.rope_dim, index_dim)
+
+    def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
+        n = len(x)
+        q_latent = self.q_a_norm(self.q_a_proj(x))
+        q = self.q_b_proj(q_latent).reshape(n, self.heads, self.nope_dim + self.rope_dim)
+        query = np.empty((n, self.heads, self.latent_dim + self.rope_dim), np.float32)
+        nope = np.ascontiguousarray(q[:, :, : self.nope_dim])
+        query[:, :, : self.latent_dim] = matmul_heads(nope, self.kv_b_key, self.planes)
+        query[:, :, self.latent_dim :] = q[:, :, self.nope_dim :]
+        assert step.rope is not None
+        self.rope.rotate(query, step.rope, self.latent_dim)
+        self._append(x, step)
+        if self.indexer is not None:
+            self.indexer.select(x, q_latent, step)
+        latent = np.empty((n, self.heads, self.latent_dim), np.float32)
+        for i, rows in enumerate(step.sequences):
+            own = slice(rows.start, rows.stop)
+            cache = rows.state.layers[self.layer]
+            assert isinstance(cache, LatentCache)
+            latent[own] = attend(
+                query[own],
+                cache.keys,
+                cache.values,
+                step.positions[own],
+                1 / math.sqrt(self.nope_dim + self.rope_dim),
+                index=step.selection[i],
+            )
+        out = matmul_heads(latent, self.kv_b_value, self.planes)  # [rows, heads, value]
+        return self.o_proj(out.reshape(n, -1))
+
+    def _append(self, x: F32, step: Step) -> None:
+        kv = self.kv_a_proj(x)  # [rows, latent + rope]
+        key = np.empty((len(x), 1, self.latent_dim + self.rope_dim), np.float32)
+        key[:, 0, : self.latent_dim] = self.kv_a_norm(
+            np.ascontiguousarray(kv[:, : self.latent_dim])
+        )
+        key[:, 0, self.latent_dim :] = kv[:, self.latent_dim :]
+        assert step.rope is not None
+        self.rope.rotate(key, step.rope, self.latent_dim)
+        index_key = self.indexer.keys(x, step) if self.indexer else None
+        for rows in step.sequences:
+            own = slice(rows.start, rows.stop)
+            cache = rows.state.layers[self.layer]
+            assert isinstance(cache, LatentCache)
+            cache.append(*(a[own] for a in (key, index_key) if a is not None))

@@ -1,0 +1,19 @@
+"""SwiGLU: down(silu(gate x) * up x)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.kernels import ops
+from colibri.layers.linear import Linear
+
+F32 = NDArray[np.float32]
+
+
+class SwiGLU:
+    def __init__(self, gate: Linear, up: Linear, down: Linear) -> None:
+        self.gate = gate
+        self.up = up
+        self.down = down
+
+    def __call__(self, x: F32) -> F32:  # [tokens, hidden]
+        return self.down(ops.silu_mul(self.gate(x), self.up(x)))

@@ -1,0 +1,34 @@
+"""Routed experts, staged by an executor, plus a shared expert with or without a gate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.experts.base import ExpertExecutor
+from colibri.kernels import ops
+from colibri.layers.linear import Linear
+from colibri.layers.mlp import SwiGLU
+from colibri.routing.base import Router
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class MoE:
+    layer: int
+    gate: Linear  # router_logits, fp32
+    router: Router
+    experts: ExpertExecutor
+    shared: SwiGLU | None = None
+    shared_gate: Linear | None = None
+
+    def __call__(self, x: F32) -> F32:  # [rows, hidden]
+        topk_ids, topk_weights = self.router.route(self.gate(x))
+        y = self.experts.run(self.layer, x, topk_ids, topk_weights)
+        if self.shared is not None:
+            shared = self.shared(x)
+            if self.shared_gate is not None:
+                shared *= ops.sigmoid(self.shared_gate(x))
+            y += shared
+        return y

@@ -1,0 +1,49 @@
+"""What one forward pass works on: rows of several sequences side by side."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.kvcache.sequence import SequenceState
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One sequence's rows of the step, and its state before them."""
+
+    start: int
+    stop: int
+    state: SequenceState
+
+
+@dataclass
+class Step:
+    token_ids: I64  # [rows]
+    positions: I64  # [rows]
+    sequences: Sequence[Rows]
+    before_layer: Callable[[int], None] = lambda layer: None  # progress; raises to cancel
+    rope: tuple[F32, F32] | None = None  # cos, sin [rows, rotated dims / 2], set by the decoder
+    # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or
+    # None for all keys.
+    selection: list[I32 | None] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[tuple[SequenceState, Sequence[int]]],
+        before_layer: Callable[[int], None] | None = None,
+    ) -> "Step":
+        """`parts`: each sequence's state and the token ids that follow it."""
+        rows, positions, start = [], [], 0
+        for state, ids in parts:
+            rows.append(Rows(start, start + len(ids), state))
+            positions.append(np.arange(state.length, state.length + len(ids), dtype=np.int64))
+            start += len(ids)
+        token_ids = np.concatenate([np.asarray(ids, np.int64) for _, ids in parts])
+        return cls(token_ids, np.concatenate(positions), rows, before_layer or (lambda layer: None))

@@ -1,0 +1,33 @@
+"""What a family is: how to read its config, which tensors it has, how to put them together, how
+large it gets."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from colibri.container.weights import WeightMap
+from colibri.experts.base import ExpertExecutor
+from colibri.layers.decoder import Decoder
+from colibri.models.config import DecoderConfig
+from colibri.models.loader import TrunkLoader
+
+
+@dataclass(frozen=True)
+class Sizes:
+    state_bytes: int  # a position, over all layers
+    activation_bytes: int  # a row of a step, at its widest point
+    pair_bytes: int  # a row's expert outputs, one by one
+
+
+@dataclass(frozen=True)
+class Family:
+    """`parse` gives the family's own Config, which the other three take."""
+
+    name: str
+    parse: Callable[[Mapping[str, Any]], DecoderConfig]
+    weights: Callable[[Any], WeightMap]
+    sizes: Callable[[Any], Sizes]
+    build: Callable[[Any, TrunkLoader, ExpertExecutor], Decoder]
+
+    def weights_of(self, config: Mapping[str, Any]) -> WeightMap:
+        return self.weights(self.parse(config))

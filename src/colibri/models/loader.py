@@ -1,0 +1,56 @@
+"""Trunk tensors by name, at the precision that was asked for."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.container.reader import Container
+from colibri.container.trunk import load_embedding, load_matrix, load_vector
+from colibri.kernels.packing import Matrix
+from colibri.layers.linear import Linear
+from colibri.layers.mlp import SwiGLU
+from colibri.layers.norm import LayerNorm, RMSNorm
+
+F32 = NDArray[np.float32]
+TrunkBits = Literal["source", 8, 4]
+EmbedBits = Literal[8, 4, 32]
+
+
+class TrunkLoader:
+    def __init__(
+        self, container: Container, trunk_bits: TrunkBits, embed_bits: EmbedBits, planes: int
+    ) -> None:
+        self.container = container
+        self.trunk_bits = trunk_bits
+        self.embed_bits = embed_bits
+        self.planes = planes
+
+    def matrix(self, name: str) -> Matrix:
+        return load_matrix(self.container, name, self.trunk_bits)
+
+    def vector(self, name: str) -> F32:
+        return load_vector(self.container, name)
+
+    def embedding(self, name: str) -> Matrix:
+        return load_embedding(self.container, name, self.embed_bits)
+
+    def linear(self, prefix: str, bias: bool = False) -> Linear:
+        return Linear(
+            self.matrix(prefix + ".weight"),
+            self.planes,
+            self.vector(prefix + ".bias") if bias else None,
+        )
+
+    def exact(self, prefix: str) -> Linear:
+        """A matrix that is never quantised: routers and their like."""
+        return Linear(load_matrix(self.container, prefix + ".weight", "source"))
+
+    def rms_norm(self, prefix: str, eps: float) -> RMSNorm:
+        return RMSNorm(self.vector(prefix + ".weight"), eps)
+
+    def layer_norm(self, prefix: str, eps: float) -> LayerNorm:
+        return LayerNorm(self.vector(prefix + ".weight"), self.vector(prefix + ".bias"), eps)
+
+    def swiglu(self, prefix: str) -> SwiGLU:
+        return SwiGLU(*(self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down")))

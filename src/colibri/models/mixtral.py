@@ -1,0 +1,70 @@
+"""Mixtral: softmax router over few large experts, weights divided by their sum; optional sliding
+window.
+
+Source: MixtralForCausalLM of transformers. Experts are named w1 (gate), w3 (up), w2 (down).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from colibri.container.weights import ExpertShape, WeightMap
+from colibri.experts.base import ExpertExecutor
+from colibri.layers.decoder import Decoder
+from colibri.layers.moe import MoE
+from colibri.models.config import in_range, parse_config
+from colibri.models.family import Family, Sizes
+from colibri.models.gqa import GQAConfig, decoder, gqa_attention, gqa_sizes, rope_of
+from colibri.models.loader import TrunkLoader
+from colibri.models.names import attention_shapes, common_rules, expert_rules, outer_shapes
+from colibri.routing.softmax import SoftmaxRouter
+
+
+class MixtralConfig(GQAConfig, frozen=True, kw_only=True):
+    intermediate_size: int
+    num_local_experts: int
+    num_experts_per_tok: int
+
+    def check(self) -> None:
+        super().check()
+        in_range("intermediate_size", self.intermediate_size, 1, 1 << 20)
+        in_range("num_local_experts", self.num_local_experts, 1, 1 << 16)
+        in_range("num_experts_per_tok", self.num_experts_per_tok, 1, self.num_local_experts)
+
+
+def parse(config: Mapping[str, Any]) -> MixtralConfig:
+    return parse_config(config, MixtralConfig)
+
+
+def weights(config: MixtralConfig) -> WeightMap:
+    shapes = outer_shapes(config)
+    for layer in range(config.num_hidden_layers):
+        prefix = f"model.layers.{layer}"
+        shapes |= attention_shapes(f"{prefix}.self_attn", config, config.attention_dim, False)
+        shapes[f"{prefix}.block_sparse_moe.gate.weight"] = (
+            config.num_local_experts,
+            config.hidden_size,
+        )
+    shape = ExpertShape(config.num_local_experts, config.hidden_size, config.intermediate_size)
+    experts = dict.fromkeys(range(config.num_hidden_layers), shape)
+    return WeightMap(
+        common_rules() + expert_rules("block_sparse_moe", "w1", "w3", "w2"), experts, shapes
+    )
+
+
+def sizes(config: MixtralConfig) -> Sizes:
+    return gqa_sizes(config, 0, config.num_experts_per_tok)
+
+
+def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+    rope = rope_of(config)
+    router = SoftmaxRouter(config.num_experts_per_tok, renormalize=True)
+
+    def mlp(layer: int) -> MoE:
+        return MoE(
+            layer, load.exact(f"model.layers.{layer}.block_sparse_moe.gate"), router, experts
+        )
+
+    return decoder(config, load, rope, lambda layer: gqa_attention(config, load, layer, rope), mlp)
+
+
+FAMILY = Family("mixtral", parse, weights, sizes, build)

@@ -1,0 +1,28 @@
+"""Families by HF model_type; each is imported when it is asked for."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from colibri.errors import ConfigError, UnsupportedModelError
+from colibri.models.family import Family
+
+SUPPORTED = ("glm_moe_dsa", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
+
+
+def supported() -> list[str]:
+    return list(SUPPORTED)
+
+
+def family_for(config: Mapping[str, Any]) -> Family:
+    """The family that config.json names in `model_type`."""
+    name = config.get("model_type")
+    if not isinstance(name, str):
+        raise ConfigError(f"config.json: model_type is {name!r}; it must name the model's family")
+    if name not in SUPPORTED:
+        raise UnsupportedModelError(
+            f"config.json: model_type = {name!r} is not supported; "
+            f"supported are {', '.join(SUPPORTED)}"
+        )
+    family: Family = import_module(f"colibri.models.{name}").FAMILY
+    return family

@@ -1,0 +1,6 @@
+"""From logits to a token: SamplingParams say how, a Sampler does it."""
+
+from colibri.sampling.params import SamplingParams
+from colibri.sampling.sampler import Sampled, Sampler
+
+__all__ = ["Sampled", "Sampler", "SamplingParams"]

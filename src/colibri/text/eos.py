@@ -1,0 +1,33 @@
+"""The ids that end a text: the union of what config, generation_config and tokenizer name."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from colibri.errors import ConfigError
+
+
+class HasEos(Protocol):
+    eos_ids: frozenset[int]
+
+
+def eos_ids(
+    config: Mapping[str, object], generation_config: Mapping[str, object], tokenizer: HasEos | None
+) -> frozenset[int]:
+    """Each eos_token_id is an int, a list or null; anything else is a ConfigError that names the
+    field.
+    """
+    own = frozenset() if tokenizer is None else tokenizer.eos_ids
+    sources = (("config.json", config), ("generation_config.json", generation_config))
+    return own.union(*(_listed(source.get("eos_token_id"), name) for name, source in sources))
+
+
+def _listed(value: object, name: str) -> frozenset[int]:
+    if value is None:
+        return frozenset()
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        if not isinstance(item, int) or isinstance(item, bool) or item < 0:
+            raise ConfigError(
+                f"{name}: eos_token_id is {value!r}; a token id, a list of ids or null expected"
+            )
+    return frozenset(items)

@@ -1,0 +1,67 @@
+"""Small text files beside a model, read whole, bounded, with damage named in words."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from colibri.errors import TokenizerError
+
+MAX_BYTES = 256 * 2**20  # the largest tokenizer.json known is about 35 MB
+
+_SIGNS = (
+    (b"version https://git-lfs", "a Git LFS pointer: fetch the real file with `git lfs pull`"),
+    (b"<!doctype html", "an HTML page, not the file: download it again"),
+    (b"<html", "an HTML page, not the file: download it again"),
+    (b"pk\x03\x04", "a zip archive: unpack it first"),
+    (b"\x1f\x8b", "a gzip archive: unpack it first"),
+    (b"\xfd7zxz", "an xz archive: unpack it first"),
+)
+
+
+def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
+    """The file's content; TokenizerError when it is absent, unreadable, empty, too large or another
+    kind.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except FileNotFoundError:
+        raise TokenizerError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > limit:
+        raise TokenizerError(f"{path}: larger than {limit} bytes, the most that is accepted here")
+    if problem := looks_like(data):
+        raise TokenizerError(f"{path}: this is {problem}")
+    return data
+
+
+def looks_like(data: bytes) -> str | None:
+    """What a wrong download is, in words; None when nothing is recognised."""
+    head = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if not data.strip(b"\0 \t\r\n"):
+        return "an empty file (no bytes, or only zeros and blanks): download it again"
+    return next((words for sign, words in _SIGNS if head.startswith(sign)), None)
+
+
+def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
+    data = read_bytes(path, limit=limit)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TokenizerError(f"{path}: not UTF-8 text at byte {error.start}") from None
+
+
+def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
+    """A JSON object; TokenizerError names the file and the position of what is wrong."""
+    text = read_text(path, limit=limit)
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        hint = "" if text.rstrip().endswith("}") else " (it seems to be cut off)"
+        raise TokenizerError(f"{path}: not valid JSON: {error}{hint}") from None
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise TokenizerError(f"{path}: holds a JSON {kind} where an object is expected")
+    return value

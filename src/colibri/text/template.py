@@ -1,0 +1,140 @@
+"""A model's chat template: messages to the prompt text it was trained on."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Template, TemplateError
+
+from colibri.errors import TokenizerError
+from colibri.text.files import read_object, read_text
+from colibri.text.sandbox import ChatEnvironment, TemplateLimits
+from colibri.text.special import load_special_tokens
+
+MAX_TEMPLATE_BYTES = 2_000_000
+
+# What the statements of a template can raise, jinja2's own errors aside.
+_FAULTS = (
+    TemplateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+class ChatTemplate:
+    """render(messages) gives the prompt; TokenizerError carries the template's own complaint.
+
+    sources: name -> template; "default" is used, or "tool_use" when there are tools. variables:
+    bos_token and the like. Safe to share between threads: renderings take turns.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, str],
+        variables: Mapping[str, str],
+        *,
+        where: str = "chat template",
+        limits: TemplateLimits | None = None,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self._environment = ChatEnvironment(limits or TemplateLimits(), now)
+        self._variables = dict(variables)
+        self._where = where
+        self._lock = threading.Lock()
+        self._templates = {name: self._compile(text) for name, text in sources.items()}
+
+    @classmethod
+    def load(cls, directory: Path) -> "ChatTemplate | None":
+        """From chat_template.jinja, chat_template.json or tokenizer_config.json; None when there is
+        none.
+        """
+        found = _find_sources(directory)
+        if found is None:
+            return None
+        path, sources = found
+        return cls(sources, load_special_tokens(directory).named, where=str(path))
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        """The prompt text. kwargs (enable_thinking, reasoning_effort, documents ...) are the
+        template's variables.
+        """
+        template = self._choose(bool(tools))
+        values = self._variables | {"documents": None} | kwargs
+        values |= {"messages": list(messages), "tools": list(tools) if tools else None}
+        values["add_generation_prompt"] = add_generation_prompt
+        with self._lock:
+            try:
+                return self._run(template, values)
+            except _FAULTS as error:
+                raise TokenizerError(f"{self._where}: {_words(error)}") from None
+
+    def _run(self, template: Template, values: dict[str, Any]) -> str:
+        self._environment.start()
+        parts, size = [], 0
+        for part in template.generate(values):
+            size += len(part)
+            self._environment.check_size(size)
+            parts.append(part)
+        return "".join(parts)
+
+    def _choose(self, with_tools: bool) -> Template:
+        for name in ("tool_use", "default") if with_tools else ("default",):
+            if name in self._templates:
+                return self._templates[name]
+        names = ", ".join(sorted(self._templates))
+        raise TokenizerError(f"{self._where}: no template named default among: {names}")
+
+    def _compile(self, text: str) -> Template:
+        try:
+            return self._environment.from_string(text)
+        except _FAULTS as error:
+            raise TokenizerError(f"{self._where}: not a usable template: {_words(error)}") from None
+
+
+def _words(error: BaseException) -> str:
+    line = getattr(error, "lineno", None)
+    kind = "" if isinstance(error, TemplateError) else f"{type(error).__name__}: "
+    return f"{kind}{error}" + (f" (line {line})" if line else "")
+
+
+def _find_sources(directory: Path) -> tuple[Path, dict[str, str]] | None:
+    path = directory / "chat_template.jinja"
+    if path.exists():
+        return path, {"default": read_text(path, limit=MAX_TEMPLATE_BYTES)}
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        path = directory / name
+        value = read_object(path).get("chat_template") if path.exists() else None
+        if value is not None:
+            return path, _sources(value, path)
+    return None
+
+
+def _sources(value: object, path: Path) -> dict[str, str]:
+    """One template, or a list of {"name", "template"}."""
+    if isinstance(value, str):
+        return {"default": value}
+    entries = value if isinstance(value, list) else [value]
+    sources: dict[str, str] = {}
+    for entry in entries:
+        fields = entry if isinstance(entry, dict) else {}
+        name, text = fields.get("name"), fields.get("template")
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise TokenizerError(f"{path}: chat_template is neither text nor a list of named texts")
+        sources[name] = text
+    return sources

@@ -1,0 +1,202 @@
+"""A model's tokenizer: ids by the `tokenizers` library, text assembled from bytes (see pieces)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tokenizers
+
+from colibri.errors import TokenizerError
+from colibri.text.detokenizer import IncrementalDetokenizer
+from colibri.text.files import read_bytes, read_object
+from colibri.text.merges import complete_merges
+from colibri.text.pieces import PieceDecoder, compile_decoder
+from colibri.text.special import SpecialTokens, load_special_tokens
+
+_OTHER_KINDS = ("tokenizer.model", "tiktoken.model", "vocab.json", "merges.txt", "tekken.json")
+
+
+class Tokenizer:
+    """Text to token ids and back.
+
+    bos_id, pad_id: int or None. eos_ids: ids at which the tokenizer itself says that text ends.
+    special_ids: what decode leaves out unless told otherwise. vocab_size: one more than the
+    largest id. named_tokens: "bos_token" -> "<s>" and so on, the variables of a chat template.
+    """
+
+    def __init__(
+        self, library: tokenizers.Tokenizer, pieces: PieceDecoder, special: SpecialTokens
+    ) -> None:
+        self._library = library
+        self._pieces = pieces
+        self._special = special
+        self._added = library.get_added_tokens_decoder()
+        self._cache: dict[int, bytes] = {}
+        self.named_tokens = dict(special.named)
+        self.bos_id = self._named_id("bos_token")
+        self.pad_id = self._named_id("pad_token")
+        eos = self._named_id("eos_token")
+        self.eos_ids = frozenset(() if eos is None else (eos,))
+        self.special_ids = frozenset(self._find_special_ids())
+        self.vocab_size = max(library.get_vocab().values(), default=-1) + 1
+
+    @classmethod
+    def load(cls, directory: Path) -> "Tokenizer":
+        """Reads tokenizer.json and what lies beside it; TokenizerError names a file that is bad."""
+        path = directory / "tokenizer.json"
+        if not path.exists():
+            raise TokenizerError(_absent(directory))
+        data = read_object(path)
+        if not isinstance(data.get("model"), dict):
+            raise TokenizerError(f"{path}: it has no model object; this is not a tokenizer's file")
+        changed = complete_merges(data, path)
+        text = msgspec.json.encode(data) if changed else read_bytes(path)
+        library = _parse(text, path)
+        special = load_special_tokens(directory)
+        _add_tokens(library, special, directory / "tokenizer_config.json")
+        tokenizer = cls(library, compile_decoder(data.get("decoder"), str(path)), special)
+        tokenizer._check_bos(directory)
+        return tokenizer
+
+    def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        """Ids of `text`. With special tokens: BOS (and what else the tokenizer puts around a text)
+        as its files say, which is the rule for a raw prompt. A rendered chat template holds its
+        own: encode it without.
+        """
+        _check_text(text)
+        encoding = self._library.encode(text, add_special_tokens=add_special_tokens)
+        if not add_special_tokens:
+            return list(encoding.ids)
+        return self._around(list(encoding.ids), encoding.special_tokens_mask)
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """The text of `ids`. Bytes that are no UTF-8 become U+FFFD; ids beyond the vocabulary
+        (padding rows of a model's head) are no text.
+        """
+        detokenizer = IncrementalDetokenizer(self, skip_special_tokens=skip_special_tokens)
+        return "".join([*map(detokenizer.push, ids), detokenizer.flush()])
+
+    def token_bytes(self, token_id: int, *, first: bool = False) -> bytes:
+        """What the token adds to a text; `first`: at the start of it, where some families drop a
+        blank.
+        """
+        if first:
+            return self._piece(token_id, first=True)
+        if token_id not in self._cache:
+            self._cache[token_id] = self._piece(token_id, first=False)
+        return self._cache[token_id]
+
+    def token_text(self, token_id: int) -> str:
+        """The token alone, as text: for people, not for joining."""
+        return self.token_bytes(token_id).decode(errors="replace")
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token as it is written in the vocabulary."""
+        return self._library.token_to_id(token)
+
+    @property
+    def start_strip(self) -> tuple[bytes, int]:
+        """The character, and how many of it, that the start of a text loses."""
+        return self._pieces.strip, self._pieces.strip_count
+
+    def _piece(self, token_id: int, *, first: bool) -> bytes:
+        if token_id < 0:
+            raise TokenizerError(f"{token_id} is not a token id")
+        token = self._library.id_to_token(token_id)
+        if token is None:
+            return b""
+        return self._pieces.piece(token, added=token_id in self._added, first=first)
+
+    def _around(self, ids: list[int], mask: list[int]) -> list[int]:
+        """Where tokenizer_config.json is explicit it overrules the post-processor."""
+        if self._special.add_bos is not None and self.bos_id is not None:
+            ids, mask = _edge(ids, mask, self.bos_id, self._special.add_bos)
+        eos = self._named_id("eos_token")
+        if self._special.add_eos is not None and eos is not None:
+            ids, mask = _edge(ids[::-1], mask[::-1], eos, self._special.add_eos)
+            ids = ids[::-1]
+        return ids
+
+    def _named_id(self, name: str) -> int | None:
+        token = self.named_tokens.get(name)
+        return None if token is None else self._library.token_to_id(token)
+
+    def _find_special_ids(self) -> Iterable[int]:
+        yield from (token_id for token_id, token in self._added.items() if token.special)
+        for token in (*self.named_tokens.values(), *self._special.others):
+            token_id = self._library.token_to_id(token)
+            if token_id is not None:
+                yield token_id
+
+    def _check_bos(self, directory: Path) -> None:
+        token = self.named_tokens.get("bos_token")
+        if self._special.add_bos and token is not None and self.bos_id is None:
+            where = directory / "tokenizer_config.json"
+            raise TokenizerError(
+                f"{where}: add_bos_token is set but bos_token {token!r} is not in tokenizer.json"
+            )
+
+
+def _edge(ids: list[int], mask: list[int], token: int, wanted: bool) -> tuple[list[int], list[int]]:
+    """Puts `token` first, or takes it away, without doubling what the post-processor put there."""
+    present = bool(ids) and ids[0] == token and mask[0] == 1
+    if wanted and not present:
+        return [token, *ids], [1, *mask]
+    if present and not wanted:
+        return ids[1:], mask[1:]
+    return ids, mask
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(
+            f"the text holds half a character (a lone surrogate, "
+            f"U+{ord(text[error.start]):04X}) at position {error.start}; send valid Unicode"
+        ) from None
+
+
+def _absent(directory: Path) -> str:
+    if not directory.is_dir():
+        return f"{directory}: not a directory with a tokenizer.json"
+    found = [name for name in _OTHER_KINDS if (directory / name).exists()]
+    hint = f"; {', '.join(found)} cannot be used in its place" if found else ""
+    return f"{directory}: there is no tokenizer.json{hint}; copy it from the model's source"
+
+
+def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
+    try:
+        library = tokenizers.Tokenizer.from_str(text.decode("utf-8-sig"))
+    except Exception as error:  # the library raises nothing narrower
+        raise TokenizerError(f"{path}: the tokenizers library refuses it: {error}") from None
+    library.no_truncation()  # a training setting: it would cut prompts without a word
+    library.no_padding()
+    if getattr(library.model, "dropout", None):
+        library.model.dropout = None  # random splits, for training only
+    return library
+
+
+def _add_tokens(library: tokenizers.Tokenizer, special: SpecialTokens, path: Path) -> None:
+    """Tokens that only tokenizer_config.json knows, which transformers adds at load as well."""
+    known = library.get_added_tokens_decoder()
+    for token_id, fields in sorted(special.added.items()):
+        if token_id not in known:
+            _add_token(library, token_id, fields, path)
+
+
+def _add_token(
+    library: tokenizers.Tokenizer, token_id: int, fields: dict[str, Any], path: Path
+) -> None:
+    content = fields["content"]
+    flags = {name: bool(fields.get(name, False)) for name in ("single_word", "lstrip", "rstrip")}
+    special = bool(fields.get("special", False))
+    normalized = bool(fields.get("normalized", not special))
+    token = tokenizers.AddedToken(content, normalized=normalized, special=special, **flags)
+    library.add_special_tokens([token]) if special else library.add_tokens([token])
+    if library.token_to_id(content) != token_id:
+        raise TokenizerError(
+            f"{path}: added_tokens_decoder gives {content!r} the id {token_id}, tokenizer.json "
+            f"gives it {library.token_to_id(content)}; the two files are not of one model"
+        )

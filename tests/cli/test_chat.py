@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+from colibri.cli import chat
+from colibri.cli.conversation import Conversation
+from colibri.errors import ColibriError, ReadError
+
+
+def test_each_piped_line_is_a_message_and_only_answers_are_printed(coli: Any, llm: Any) -> None:
+    outcome = coli("chat", stdin=["one", "", "two"])
+    assert (outcome.code, outcome.out, outcome.err) == (0, "Hello world.\n" * 2, "")
+    assert [m["content"] for m in llm.requests[1]] == ["one", "Hello world.", "two"]
+
+
+def test_reset_forgets_and_exit_leaves(coli: Any, llm: Any) -> None:
+    coli("chat", "--system", "S", stdin=["one", "/reset", "two", "/exit", "three"])
+    assert [m["content"] for m in llm.requests[1]] == ["S", "two"]
+    assert len(llm.requests) == 2
+
+
+def test_slash_commands(coli: Any, llm: Any) -> None:
+    outcome = coli("chat", stdin=["/stats", "hi", "/stats", "/frob x", "/help", "//odd"])
+    assert "no answer yet" in outcome.err
+    assert "9 hits, 3 misses" in outcome.err
+    assert "unknown command /frob" in outcome.err
+    assert "Ctrl-C stops an answer" in outcome.err
+    assert llm.requests[1][-1] == {"role": "user", "content": "/odd"}
+
+
+def test_model_without_template_is_told_so(coli: Any, llm: Any) -> None:
+    (llm.path / "chat_template.jinja").unlink()
+    outcome = coli("chat", stdin=["hi"])
+    assert outcome.code == 4
+    assert "no chat template" in outcome.err
+    assert "coli run" in outcome.err
+    assert llm.configs == []
+
+
+def test_error_in_a_pipe_ends_with_its_code(coli: Any, llm: Any) -> None:
+    llm.pieces = ["par", ReadError("disk gone")]
+    outcome = coli("chat", stdin=["one", "two"])
+    assert (outcome.code, outcome.out) == (6, "par\n")
+    assert len(llm.requests) == 1
+
+
+def test_bad_bytes_in_a_pipe_name_the_line(coli: Any, llm: Any) -> None:
+    outcome = coli("chat", stdin=b"ok\n\xff\n")
+    assert outcome.code == 2
+    assert "line 2" in outcome.err
+
+
+def _conversation(llm: Any) -> Conversation:
+    return Conversation(llm, llm.default_params, None, quiet=True)
+
+
+def test_interrupted_answer_stays_and_the_program_goes_on(llm: Any, capsys: Any) -> None:
+    conversation = _conversation(llm)
+    llm.pieces = ["Once upon", KeyboardInterrupt()]
+    chat._try(conversation, "story")
+    assert [m["content"] for m in conversation.messages] == ["story", "Once upon"]
+    llm.pieces = ["More."]
+    chat._try(conversation, "go on")
+    assert conversation.messages[-1] == {"role": "assistant", "content": "More."}
+    assert capsys.readouterr().err == "(stopped)\n"
+
+
+def test_interrupt_before_the_first_token_takes_the_question_back(llm: Any) -> None:
+    conversation = _conversation(llm)
+    llm.pieces = [KeyboardInterrupt()]
+    chat._try(conversation, "story")
+    assert conversation.messages == []
+
+
+def test_failed_turn_takes_the_question_back(llm: Any, capsys: Any) -> None:
+    conversation = _conversation(llm)
+    llm.pieces = ["x", ColibriError("context is full")]
+    chat._try(conversation, "long")
+    assert conversation.messages == []
+    assert "coli: error: context is full" in capsys.readouterr().err

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from colibri.errors import CapacityError, ReadError
+
+
+def test_text_goes_to_stdout_and_facts_to_stderr(coli: Any, llm: Any) -> None:
+    outcome = coli("run", "Say hello")
+    assert (outcome.code, outcome.out) == (0, "Hello world.\n")
+    assert llm.requests == ["Say hello"]
+    for fact in ("fake: int4-gs64", "budget 1 GB", "3 tokens", "2.00 tok/s", "9 hits, 3 misses"):
+        assert fact in outcome.err
+    assert llm.closed
+
+
+def test_quiet_says_nothing_on_stderr(coli: Any, llm: Any) -> None:
+    assert coli("run", "-q", "x").err == ""
+
+
+def test_prompt_from_standard_input_loses_one_newline_only(coli: Any, llm: Any) -> None:
+    coli("run", "-q", "-", stdin="grüße\r\n\n".encode())
+    coli("run", "-q", stdin=b"piped")
+    assert llm.requests == ["grüße\r\n", "piped"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "says"),
+    [
+        (["run", ""], b"", "prompt is empty"),
+        (["run"], b"", "prompt is empty"),
+        (["run", "-"], b"ab\xff", "not UTF-8 (at byte 2)"),
+        (["run", "a\udc80b"], b"", "not valid UTF-8"),
+        (["run", "--ids", "1 x"], b"", "'x' is not a token id"),
+        (["run", "--ids", " , "], b"", "no token ids"),
+        (["run", "--ids", "--chat", "1"], b"", "do not go together"),
+        (["run", "--system", "s", "x"], b"", "needs --chat"),
+        (["run", "--logit-bias", "5", "x"], b"", "ID=BIAS"),
+        (["run", "--ram", "nan", "x"], b"", "--ram: 'nan'"),
+        (["run", "--temperature", "warm", "x"], b"", "--temperature"),
+        (["run", "--model", "", "x"], b"", "--model"),
+        (["run", "--frob", "x"], b"", "coli run --help"),
+        (["run", "--stats-json", "/nonexistent/stats.json", "x"], b"", "--stats-json"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(
+    coli: Any, llm: Any, arguments: list[str], stdin: bytes, says: str
+) -> None:
+    outcome = coli(*arguments, stdin=stdin)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert says in outcome.err
+    assert outcome.err.startswith("coli: error: ")
+    assert outcome.err.count("\n") == 1
+    assert llm.configs == []
+
+
+def test_ids_in_and_out(coli: Any, llm: Any) -> None:
+    outcome = coli("run", "-q", "--ids", "5, 6\n7")
+    assert outcome.out == "101 102 103\n"
+    assert llm.requests == [[5, 6, 7]]
+
+
+def test_chat_sends_messages(coli: Any, llm: Any) -> None:
+    coli("run", "-q", "--chat", "--system", "Be brief.", "Hi")
+    assert llm.requests == [
+        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    ]
+
+
+def test_only_given_sampling_flags_change_the_models_defaults(coli: Any, llm: Any) -> None:
+    coli(
+        "run", "-q", "--temperature", "0", "--stop", "A", "--stop", "B", "--logit-bias", "7=-2", "x"
+    )
+    params = llm.params[0]
+    assert (params.temperature, params.max_tokens) == (0.0, 256)
+    assert params.stop == ("A", "B")
+    assert params.logit_bias == {7: -2.0}
+
+
+def test_engine_flags_reach_the_configuration(coli: Any, llm: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLI_CONTEXT", "512")
+    coli("run", "-q", "--ram", "2GB", "--trunk-bits", "4", "x")
+    config = llm.configs[0]
+    assert (config.ram, config.trunk_bits, config.context) == ("2GB", 4, 512)
+
+
+def test_interrupt_keeps_the_text_and_the_facts(coli: Any, llm: Any) -> None:
+    llm.pieces = ["Once", KeyboardInterrupt()]
+    outcome = coli("run", "x")
+    assert (outcome.code, outcome.out) == (130, "Once\n")
+    assert "ended by interruption" in outcome.err
+    assert llm.cancelled == 1
+    assert llm.closed
+
+
+def test_failed_read_ends_with_its_own_code(coli: Any, llm: Any) -> None:
+    llm.pieces = ["Once", ReadError("experts.safetensors: cannot be read at offset 4096")]
+    outcome = coli("run", "-q", "x")
+    assert (outcome.code, outcome.out) == (6, "Once\n")
+    assert outcome.err == "coli: error: experts.safetensors: cannot be read at offset 4096\n"
+
+
+def test_capacity_error_keeps_its_lines(coli: Any, llm: Any) -> None:
+    llm.pieces = [CapacityError("too small:\n  trunk 3 GB")]
+    outcome = coli("run", "-q", "x")
+    assert outcome.code == 5
+    assert outcome.err == "coli: error: too small:\n  trunk 3 GB\n"
+
+
+def test_progress_is_sparse_without_a_terminal(coli: Any, llm: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("colibri.cli.progress._SPARSE_SECONDS", 0.0)
+    llm.progress = [
+        SimpleNamespace(
+            tokens_done=10, tokens_total=40, layer=3, layers=16, bytes_read=5_000_000,
+            seconds=2.0, eta_seconds=6.0,
+        )
+    ]  # fmt: skip
+    line = "prompt 10/40 tokens, layer 3/16, 5.0 MB read, 2.00 s gone, about 6.00 s left\n"
+    assert line in coli("run", "x").err
+    assert line not in coli("run", "-q", "x").err
+
+
+def test_stats_json_holds_the_facts(coli: Any, llm: Any, tmp_path: Path) -> None:
+    target = tmp_path / "stats.json"
+    assert coli("run", "-q", "--stats-json", str(target), "x").code == 0
+    facts = json.loads(target.read_text())
+    assert facts["token_ids"] == [101, 102, 103]
+    assert facts["finish_reason"] == "stop"
+    assert facts["stats"]["misses"] == 3
+    assert facts["plan"] == {"budget_bytes": 10**9, "peak_bytes": 9 * 10**8}
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_one_activation_plane_warns(coli: Any, llm: Any) -> None:
+    assert "lossy" in coli("run", "-q", "--activations", "int8", "x").err
+    assert "lossy" not in coli("run", "-q", "x").err
+
+
+def test_unknown_variable_warns_with_a_near_name(coli: Any, llm: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLI_CONTEXTS", "1")
+    outcome = coli("run", "-q", "x")
+    assert outcome.code == 0
+    assert "COLI_CONTEXTS" in outcome.err
+    assert "COLI_CONTEXT?" in outcome.err
+
+
+def test_model_text_cannot_drive_the_terminal(coli: Any, llm: Any, monkeypatch: Any) -> None:
+    import sys
+
+    llm.pieces = ["a\x1b[2Jb\tc\n", "\x9b1m"]
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    out = coli("run", "-q", "x").out
+    assert "\x1b" not in out
+    assert "\x9b" not in out
+    assert "b\tc\n" in out

@@ -1,0 +1,61 @@
+import os
+
+import numpy as np
+
+from colibri.hardware.probe import facts, free_bytes, rss_bytes
+
+
+def test_facts_of_this_machine():
+    found = facts()
+    assert 0 < found.usable_bytes <= found.memory_available_bytes <= found.memory_bytes
+    assert 1 <= found.physical_cores <= os.cpu_count()
+    assert found.page_bytes % 4096 == 0
+    assert found.machine
+
+
+def test_what_cannot_be_known_is_none(tmp_path):
+    found = facts(tmp_path)
+    assert found.cpu_model is None
+    assert found.cgroup_memory_bytes is found.cpu_quota is None
+    assert found.usable_bytes == found.memory_available_bytes
+
+
+def test_a_quota_bounds_the_cores(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cpu.max").write_text("60000 100000\n")
+    assert facts(tmp_path).physical_cores == 1
+    assert facts(tmp_path).cpu_quota == 0.6
+
+
+def test_cores_share_their_threads(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("processor: 0\nmodel name\t: Some CPU @ 2 GHz\n")
+    for cpu in os.sched_getaffinity(0):
+        topology = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text("0-99\n")
+    assert facts(tmp_path).physical_cores == 1
+    assert facts(tmp_path).cpu_model == "Some CPU @ 2 GHz"
+
+
+def test_a_memory_limit_bounds_what_is_usable(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/memory.max").write_text("1000000\n")
+    (tmp_path / "sys/fs/cgroup/memory.current").write_text("400000\n")
+    assert facts(tmp_path).cgroup_memory_bytes == 1000000
+    assert facts(tmp_path).usable_bytes == 600000
+
+
+def test_resident_memory_follows_what_is_touched():
+    before = rss_bytes()
+    data = np.ones(40_000_000, np.uint8)
+    assert 35_000_000 < rss_bytes() - before < 60_000_000
+    del data
+
+
+def test_free_bytes_of_a_path_yet_to_be_made(tmp_path):
+    assert free_bytes(tmp_path / "new" / "folder") > 0

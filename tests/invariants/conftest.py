@@ -1,0 +1,44 @@
+"""Every promise is tested over every family, as downloaded at full precision and converted at the
+default one."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import golden
+from colibri import LLM
+
+
+@dataclass(frozen=True)
+class Subject:
+    path: Path
+    prompt: list[int]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, **settings: Any) -> LLM:
+        return LLM(self.path, **{**self.settings, **settings})
+
+    def logits(self, **settings: Any) -> NDArray[np.float32]:
+        with self.open(**settings) as llm:
+            return llm.forward(self.prompt)
+
+
+@pytest.fixture(
+    scope="session",
+    params=[(f, v) for f in golden.FAMILIES for v in ("source", "int4")],
+    ids=lambda p: f"{p[0]}-{p[1]}",
+)
+def subject(request: pytest.FixtureRequest, model_of: Any) -> Subject:
+    family, variant = request.param
+    settings = {"trunk_bits": "source", "embed_bits": 32} if variant == "source" else {}
+    return Subject(model_of(family, variant), golden.reference(family).prompt_ids, settings)
+
+
+@pytest.fixture(scope="session")
+def expected(subject: Subject) -> NDArray[np.float32]:
+    """The logits of one plain run, whole prompt, everything resident."""
+    return subject.logits(threads=1)

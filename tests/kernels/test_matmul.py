@@ -1,0 +1,195 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from variants import bits, every_way
+
+from colibri.kernels import packing
+from colibri.kernels.matmul import embed, matmul, matmul_heads
+from colibri.kernels.packing import DenseMatrix, PackedMatrix, pack_matrix
+from colibri.kernels.reference import matmul as reference
+from colibri.kernels.reference.packing import to_float32
+
+DTYPES = ("f32", "f16", "bf16")
+SCHEMES: tuple[packing.Scheme, ...] = ("int4-gs64", "int8-gs64")
+
+
+def cast(w, dtype):
+    if dtype == "bf16":
+        return (w.view(np.uint32) >> 16).astype(np.uint16)
+    return w.astype({"f32": np.float32, "f16": np.float16}[dtype])
+
+
+def matrix(seed, rows, cols, kind):
+    w = np.random.default_rng(seed).standard_normal((rows, cols)).astype(np.float32) / 8
+    return DenseMatrix(cast(w, kind)) if kind in DTYPES else pack_matrix(w, kind)
+
+
+def activations(seed, *shape):
+    rng = np.random.default_rng(seed + 1)
+    x = rng.standard_normal(shape).astype(np.float32)
+    x *= np.where(rng.random(shape) < 0.01, 30, 1)  # outliers
+    return x.astype(np.float32)
+
+
+def twin(x, w, planes):
+    if isinstance(w, DenseMatrix):
+        return reference.matmul_dense(x, w.data)
+    return reference.matmul_packed(x, w.data, w.scheme, w.rows, w.multiplier, planes)
+
+
+def assert_close(ours, expected):
+    np.testing.assert_allclose(ours, expected, rtol=2e-6, atol=2e-6 * np.abs(expected).max())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    tokens=st.integers(1, 21),
+    rows=st.integers(1, 70),
+    cols=st.integers(1, 330),
+    kind=st.sampled_from(SCHEMES + DTYPES),
+    planes=st.sampled_from([1, 2]),
+)
+def test_matmul_is_its_twin_and_has_the_same_bits_every_way(seed, tokens, rows, cols, kind, planes):
+    w, x = matrix(seed, rows, cols, kind), activations(seed, tokens, cols)
+    y = every_way(lambda: matmul(x, w, planes))
+    assert_close(y, twin(x, w, planes))
+    for t in (0, tokens - 1):
+        np.testing.assert_array_equal(bits(matmul(x[t : t + 1], w, planes)), bits(y[t : t + 1]))
+
+
+@pytest.mark.parametrize("kind", SCHEMES + DTYPES)
+def test_a_long_batch_has_the_bits_of_its_rows(kind):
+    w, x = matrix(3, 100, 192, kind), activations(3, 300, 192)
+    y = every_way(lambda: matmul(x, w))
+    for t in (0, 127, 128, 299):
+        np.testing.assert_array_equal(bits(matmul(x[t : t + 1], w)[0]), bits(y[t]))
+
+
+@pytest.mark.parametrize(("planes", "bound"), [(1, 3e-2), (2, 1.5e-4)])
+def test_error_of_quantised_activations(planes, bound):
+    w, x = matrix(4, 64, 1024, "int8-gs64"), activations(4, 8, 1024)
+    exact = x @ packing.unpack(w.data, w.scheme, w.rows, w.cols, w.multiplier).T
+    error = np.linalg.norm(matmul(x, w, planes) - exact) / np.linalg.norm(exact)
+    assert bound / 50 < error < bound
+
+
+def test_extreme_weights_do_not_overflow_the_integer_sums():
+    """All weights and activations at the ends of their ranges, in every combination of signs."""
+    for scheme in SCHEMES:
+        w = np.repeat(np.float32([[8], [-8]]), 16, axis=0) * np.ones((1, 128), np.float32)
+        w[::2, ::2] *= -1
+        x = np.ones((4, 128), np.float32)
+        x[1] *= -1
+        x[2, ::2] *= -1
+        m = pack_matrix(w, scheme)
+        y = every_way(lambda x=x, m=m: matmul(x, m))
+        assert_close(y, twin(x, m, 2))
+        exact = x @ packing.unpack(m.data, scheme, 32, 128, 1.0).T
+        np.testing.assert_allclose(y, exact, atol=2e-2)
+
+
+def test_multiplier_scales_the_result():
+    w = matrix(5, 32, 100, "int4-gs64")
+    x = activations(5, 3, 100)
+    doubled = PackedMatrix(w.scheme, w.rows, w.cols, w.data, 2.0 * w.multiplier)
+    np.testing.assert_array_equal(matmul(x, doubled), 2 * matmul(x, w))
+
+
+@pytest.mark.parametrize("kind", SCHEMES + DTYPES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_non_finite_input_gives_nan_in_its_row_only(kind, value):
+    w, x = matrix(6, 40, 130, kind), activations(6, 9, 130)
+    clean = matmul(x, w)
+    x[4, 129] = value
+    y = every_way(lambda: matmul(x, w))
+    if kind in SCHEMES:
+        assert np.isnan(y[4]).all()
+    assert not np.isfinite(y[4]).any()
+    rest = np.arange(9) != 4
+    np.testing.assert_array_equal(bits(y[rest]), bits(clean[rest]))
+
+
+@pytest.mark.parametrize("scale", [0.0, 2.0**-130, 2.0**-99, 2.0**120])
+def test_tiny_and_huge_inputs(scale):
+    w, x = matrix(7, 16, 64, "int8-gs64"), activations(7, 2, 64) * np.float32(scale)
+    y = every_way(lambda: matmul(x, w))
+    if scale < 2.0**-101:
+        assert not y.any()
+    else:
+        exact = x.astype(np.float64) @ packing.unpack(w.data, w.scheme, 16, 64, 1.0).T
+        np.testing.assert_allclose(y, exact, atol=1e-3 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("kind", SCHEMES + DTYPES)
+def test_heads_are_separate_products(kind):
+    ws, x = matrix(8, 3 * 32, 100, kind), activations(8, 7, 3, 100)
+    y = every_way(lambda: matmul_heads(x, ws))
+    assert y.shape == (7, 3, 32)
+    for head in range(3):
+        rows = slice(32 * head, 32 * head + 32)
+        if isinstance(ws, PackedMatrix):
+            per_head = len(ws.data) // 3
+            part = ws.data[per_head * head : per_head * (head + 1)]
+            w = PackedMatrix(ws.scheme, 32, 100, part, 1.0)
+        else:
+            w = DenseMatrix(ws.data[rows])
+        alone = matmul(np.ascontiguousarray(x[:, head]), w)
+        np.testing.assert_array_equal(bits(y[:, head]), bits(alone))
+
+
+@pytest.mark.parametrize("kind", SCHEMES + DTYPES)
+@pytest.mark.parametrize("cols", [1, 63, 200])
+def test_embed_gives_the_stored_rows(kind, cols):
+    w = matrix(9, 37, cols, kind)
+    ids = np.array([36, 0, 5, 5, 16], np.int64)
+    if isinstance(w, DenseMatrix):
+        expected = to_float32(w.data)[ids]
+    else:
+        expected = reference.embed(ids, w.data, w.scheme, 37, cols, w.multiplier)
+    np.testing.assert_array_equal(bits(every_way(lambda: embed(ids, w))), bits(expected))
+
+
+@pytest.mark.parametrize("bad", [-1, 37])
+@pytest.mark.parametrize("kind", ["int4-gs64", "bf16"])
+def test_embed_refuses_an_unknown_id(kind, bad):
+    with pytest.raises(IndexError, match=f"id {bad} is outside 0..36"):
+        embed(np.array([0, bad], np.int64), matrix(9, 37, 64, kind))
+
+
+def test_out_is_filled():
+    w, x = matrix(10, 48, 64, "int4-gs64"), activations(10, 2, 64)
+    out = np.full((2, 48), np.nan, np.float32)
+    assert matmul(x, w, out=out) is out
+    np.testing.assert_array_equal(out, matmul(x, w))
+
+
+def test_no_tokens():
+    assert matmul(np.empty((0, 64), np.float32), matrix(11, 16, 64, "int4-gs64")).shape == (0, 16)
+    assert matmul(np.empty((0, 64), np.float32), matrix(11, 16, 64, "bf16")).shape == (0, 16)
+
+
+@pytest.mark.parametrize("kind", ["int4-gs64", "f32"])
+def test_wrong_shapes_are_refused(kind):
+    w, x = matrix(12, 48, 64, kind), activations(12, 2, 64)
+    with pytest.raises(ValueError, match="inputs"):
+        matmul(np.ascontiguousarray(x[:, :63]), w)
+    with pytest.raises(ValueError, match="tokens"):
+        matmul(x[0], w)
+    with pytest.raises(ValueError, match="out"):
+        matmul(x, w, out=np.empty((2, 47), np.float32))
+    with pytest.raises(ValueError, match="heads"):
+        matmul_heads(activations(12, 2, 5, 64), w)
+    with pytest.raises(TypeError):
+        matmul(x.astype(np.float64), w)
+    with pytest.raises(TypeError):
+        matmul(activations(12, 2, 128)[:, ::2], w)
+
+
+def test_planes_and_packed_heads_are_checked():
+    w, x = matrix(13, 48, 64, "int4-gs64"), activations(13, 2, 64)
+    with pytest.raises(ValueError, match="planes"):
+        matmul(x, w, planes=3)
+    with pytest.raises(ValueError, match="16 rows"):
+        matmul_heads(activations(13, 2, 2, 64), w)

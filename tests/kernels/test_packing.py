@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colibri.kernels import packing
+from colibri.kernels.packing import NonFiniteError, ScaleRange
+from colibri.kernels.reference import packing as reference
+
+SCHEMES: tuple[packing.Scheme, ...] = ("int4-gs64", "int8-gs64")
+schemes = st.sampled_from(SCHEMES)
+
+
+def random_weights(seed, rows, cols, dtype="f32", exponent=-5):
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal((rows, cols)).astype(np.float32) * np.float32(2.0**exponent)
+    if dtype == "bf16":
+        return (w.view(np.uint32) >> 16).astype(np.uint16)
+    return w.astype(np.float16) if dtype == "f16" else w
+
+
+def packed(w, scheme, multiplier=1.0):
+    out = np.full(packing.packed_bytes(scheme, *w.shape), 0xA5, np.uint8)
+    packing.pack(w, scheme, multiplier, out)
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    rows=st.integers(1, 70),
+    cols=st.integers(1, 300),
+    scheme=schemes,
+    dtype=st.sampled_from(["f32", "f16", "bf16"]),
+    exponent=st.integers(-14, 8),
+)
+def test_pack_is_the_twin_byte_for_byte(seed, rows, cols, scheme, dtype, exponent):
+    w = random_weights(seed, rows, cols, dtype, exponent)
+    w[seed % rows, : cols // 2] = 0
+    r = packing.scale_range(w, scheme)
+    assert (r.smallest, r.largest) == reference.scale_range(w, scheme)
+    multiplier = packing.multiplier_for(r)
+    data = packed(w, scheme, multiplier)
+    np.testing.assert_array_equal(data, reference.pack(w, scheme, multiplier))
+    ours = packing.unpack(data, scheme, rows, cols, multiplier)
+    twin = reference.unpack(data, scheme, rows, cols, multiplier)
+    np.testing.assert_array_equal(ours.view(np.uint32), twin.view(np.uint32))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_layout_of_a_known_block(scheme):
+    w = np.zeros((16, 128), np.float32)
+    w[3, 64 + 8 * 2 + 1] = -8.0  # group 1, j 2, b 1: low nibble
+    w[3, 64 + 8 * 2 + 4 + 1] = 5.0  # high nibble of the same byte
+    data = packed(w, scheme)
+    if scheme == "int4-gs64":
+        assert data[512 + 2 * 64 + 3 * 4 + 1] == 0 | 13 << 4
+        assert data[0] == 0x88
+        assert data[1024:].view(np.float16)[16 + 3] == 1.0
+    else:
+        s = np.float16(8 / 127)
+        assert data[1024 + 4 * 64 + 3 * 4 + 1] == 1
+        assert data[1024 + 5 * 64 + 3 * 4 + 1] == 128 + round(5 / float(s))
+        assert data[2048:].view(np.float16)[16 + 3] == s
+
+
+@pytest.mark.parametrize(
+    ("cols", "int4", "int8"), [(1, 576, 1088), (64, 576, 1088), (128, 1088, 2112)]
+)
+def test_block_bytes(cols, int4, int8):
+    assert packing.block_bytes("int4-gs64", cols) == int4
+    assert packing.block_bytes("int8-gs64", cols) == int8
+    assert packing.packed_bytes("int4-gs64", 17, cols) == 2 * int4
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_error_is_within_half_a_step(scheme):
+    w = random_weights(1, 40, 200)
+    m = packing.pack_matrix(w, scheme)
+    back = packing.unpack(m.data, scheme, 40, 200, m.multiplier)
+    bound = np.abs(w).max() / (8 if scheme == "int4-gs64" else 127)
+    assert np.abs(back - w).max() <= bound
+    assert np.linalg.norm(back - w) / np.linalg.norm(w) < (0.11 if scheme == "int4-gs64" else 7e-3)
+
+
+def test_rows_packed_block_by_block_give_the_bytes_of_the_whole():
+    w = random_weights(2, 70, 130)
+    whole = packed(w, "int4-gs64")
+    parts = [packed(w[i : i + 32], "int4-gs64") for i in range(0, 70, 32)]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("exponent", [-140, -100, -30, 24, 110])
+def test_scales_outside_fp16_use_a_multiplier(scheme, exponent):
+    w = random_weights(3, 16, 64, exponent=exponent)
+    r = packing.scale_range(w, scheme)
+    multiplier = packing.multiplier_for(r)
+    assert multiplier != 1.0
+    assert multiplier >= 2.0**-126
+    data = packed(w, scheme, multiplier)
+    np.testing.assert_array_equal(data, reference.pack(w, scheme, multiplier))
+    if exponent > -130:
+        assert 2**14 <= r.largest / multiplier < 2**15
+        back = packing.unpack(data, scheme, 16, 64, multiplier)
+        assert np.abs(back.astype(np.float64) - w).max() <= np.abs(w).max() / 8
+
+
+def test_a_matrix_of_zeros():
+    w = np.zeros((16, 64), np.float32)
+    r = packing.scale_range(w, "int4-gs64")
+    assert r == ScaleRange(np.inf, 0.0)
+    assert packing.multiplier_for(r) == 1.0
+    m = packing.pack_matrix(w, "int4-gs64")
+    assert not packing.unpack(m.data, m.scheme, 16, 64, 1.0).any()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_a_weight_that_is_not_finite_is_refused(value, dtype):
+    w = random_weights(4, 40, 100, dtype)
+    bits = np.float32(value).view(np.uint32) >> 16 if dtype == "bf16" else value
+    w[33, 71] = w[38, 2] = bits
+    with pytest.raises(NonFiniteError, match="row 33, column 71"):
+        packing.scale_range(w, "int4-gs64")
+    with pytest.raises(NonFiniteError) as e:
+        packed(w, "int8-gs64")
+    assert (e.value.row, e.value.col) == (33, 71)
+
+
+def test_a_scale_too_large_for_fp16_is_refused():
+    w = np.full((16, 64), 1e9, np.float32)
+    with pytest.raises(ValueError, match="multiplier"):
+        packed(w, "int4-gs64", 1.0)
+
+
+def test_wrong_shapes_and_types_are_refused():
+    w = random_weights(5, 16, 64)
+    with pytest.raises(ValueError, match="float32"):
+        packing.scale_range(w.astype(np.float64), "int4-gs64")
+    with pytest.raises(ValueError, match="contiguous"):
+        packing.scale_range(w[:, ::2], "int4-gs64")
+    with pytest.raises(ValueError, match="bytes"):
+        packing.pack(w, "int4-gs64", 1.0, np.empty(575, np.uint8))
+    with pytest.raises(ValueError, match="bytes"):
+        packing.unpack(np.empty(575, np.uint8), "int4-gs64", 16, 64, 1.0)
+    with pytest.raises(ValueError, match="bytes"):
+        packing.PackedMatrix("int4-gs64", 16, 64, np.empty(575, np.uint8), 1.0)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_expert_record(scheme):
+    gate, up = random_weights(6, 40, 96), random_weights(7, 40, 96)
+    down = random_weights(8, 96, 40)
+    body, mults = packing.pack_expert(gate, up, down, scheme)
+    assert mults == (1.0, 1.0, 1.0)
+    size = packing.block_bytes(scheme, 96)
+    blocks = body[: 6 * size].reshape(3, 2, size)
+    np.testing.assert_array_equal(blocks[:, 0].reshape(-1), packed(gate, scheme))
+    np.testing.assert_array_equal(blocks[:, 1].reshape(-1), packed(up, scheme))
+    np.testing.assert_array_equal(body[6 * size :], packed(down, scheme))
+    with pytest.raises(ValueError, match="disagree"):
+        packing.pack_expert(gate, up, up, scheme)

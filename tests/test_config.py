@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colibri.config import (
+    OTHER_VARIABLES,
+    SETTINGS,
+    EngineConfig,
+    default_file,
+    parse_bytes,
+    unknown_variables,
+)
+from colibri.errors import ConfigError
+
+
+def resolve(environ: dict[str, str] | None = None, file: Path | None = None, **flags: Any) -> Any:
+    return EngineConfig.resolve(environ=environ or {}, file=file, **flags)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("6GB", 6 * 10**9),
+        ("6 gb", 6 * 10**9),
+        ("5.5GiB", 11 * 2**29),
+        ("800MB", 800 * 10**6),
+        ("750MiB", 750 * 2**20),
+        ("64KB", 64_000),
+        ("64KiB", 65_536),
+        ("1.5TB", 15 * 10**11),
+        ("1000000B", 1_000_000),
+        ("60%", 600),
+        ("12.5%", 125),
+        (123_456, 123_456),
+    ],
+)
+def test_sizes(text: str | int, expected: int) -> None:
+    assert parse_bytes(text, total=1000) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "defect"),
+    [
+        ("nan", "not a size"),
+        ("NaNGB", "not a size"),
+        ("infGB", "not a size"),
+        ("-1GB", "not a size"),
+        ("0GB", "not a positive"),
+        ("0.0000000001B", "not a positive"),
+        ("0%", "not a positive"),
+        ("8", "no unit"),
+        ("8.5", "no unit"),
+        ("", "not a size"),
+        ("GB", "not a size"),
+        ("6 GB 1", "not a size"),
+        ("1e9B", "not a size"),
+        ("٣GB", "not a size"),
+        ("9" * 100 + "GB", "not a size"),
+        ("2000TB", "more than any"),
+        ("101%", "more than the whole"),
+        (0, "not a positive"),
+        (-5, "not a positive"),
+        (2**51, "more than any"),
+        (True, "not a size"),
+        (1.5, "not a size"),
+        (None, "not a size"),
+    ],
+)
+def test_bad_sizes_name_the_value_and_the_forms(text: Any, defect: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_bytes(text, total=1000)
+    message = str(raised.value)
+    assert defect in message
+    assert repr(text)[:20] in message
+    assert "5.5GiB" in message
+    assert len(message) < 250
+
+
+def test_a_share_needs_a_whole() -> None:
+    with pytest.raises(ConfigError, match="whole is not known"):
+        parse_bytes("60%")
+
+
+@given(st.text(max_size=30) | st.integers() | st.floats() | st.none())
+def test_any_size_is_positive_or_refused(value: Any) -> None:
+    with contextlib.suppress(ConfigError):
+        assert 0 < parse_bytes(value, total=10**9) <= 1 << 50
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('ram = "1GB"\ntrunk_bits = 8\nreaders = 2\n')
+    config = resolve({"COLI_RAM": "2GB", "COLI_READERS": "3"}, file, ram="3GB")
+    assert (config.ram, config.readers, config.trunk_bits) == ("3GB", 3, 8)
+    assert config.direct == "auto"
+
+
+_EXAMPLES = {
+    "model": "dir",
+    "ram": "2GB",
+    "trunk_bits": "8",
+    "embed_bits": "4",
+    "activations": "int8",
+    "cpu": "avx2",
+    "direct": "on",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.field)
+def test_each_setting_reads_the_same_from_everywhere(setting: Any, tmp_path: Path) -> None:
+    value = _EXAMPLES.get(setting.field, "7")
+    file = tmp_path / "config.toml"
+    file.write_text(f'{setting.field} = "{value}"\n')
+    expected = resolve(**{setting.field: value})
+    assert getattr(expected, setting.field) != getattr(EngineConfig(), setting.field)
+    assert resolve({setting.env: value}) == expected
+    assert resolve(file=file) == expected
+
+
+def test_table_covers_exactly_the_fields() -> None:
+    from dataclasses import fields
+
+    assert [s.field for s in SETTINGS] == [f.name for f in fields(EngineConfig)]
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"RAM_GB": "24"}, {"ram": "24GB"}),
+        ({"RAM_GB": "5.5"}, {"ram": "5.5GB"}),
+        ({"CAP": "16"}, {"cache_experts": 16}),
+        ({"CTX": "4096"}, {"context": 4096}),
+        ({"DIRECT": "1"}, {"direct": "on"}),
+        ({"DIRECT": "0"}, {"direct": "off"}),
+        ({"RAM_GB": "24", "COLI_RAM": "2GB"}, {"ram": "2GB"}),
+        ({"COLI_RAM": "", "COLI_CPU": ""}, {}),
+    ],
+)
+def test_upstream_variables(environ: dict[str, str], expected: dict[str, Any]) -> None:
+    assert resolve(environ) == EngineConfig(**expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COLI_THREADS", "0"),
+        ("COLI_THREADS", "1.5"),
+        ("COLI_THREADS", "9" * 5000),
+        ("COLI_TRUNK_BITS", "16"),
+        ("COLI_CPU", "sse"),
+        ("COLI_CONTEXT", "-1"),
+        ("COLI_MODEL", "a\0b"),
+        ("RAM_GB", "lots"),
+        ("RAM_GB", "24GB"),
+        ("DIRECT", "yes"),
+    ],
+)
+def test_bad_variable_is_named_with_its_range(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=name) as raised:
+        resolve({name: value})
+    assert len(str(raised.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("rams = '1GB'", "did you mean ram"),
+        ("zzz = 1", "known: model, ram"),
+        ("readers = true", "readers: True"),
+        ("readers = 1.5", "readers: 1.5"),
+        ("cpu = ['avx2']", "cpu: "),
+        ("[engine]\nram = '1GB'", "unknown key 'engine'"),
+        ("ram = ", "not valid TOML"),
+        ("x = " + "[" * 3000, "not valid TOML"),
+    ],
+)
+def test_bad_file_is_named_with_its_key(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        resolve(file=file)
+    assert str(file) in str(raised.value)
+    assert says in str(raised.value)
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        resolve(file=tmp_path / "missing.toml")
+    with pytest.raises(ConfigError, match="directory"):
+        resolve(file=tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b"model = '\xe9'")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        resolve(file=tmp_path / "latin.toml")
+
+
+def test_where_the_file_is_looked_for(tmp_path: Path) -> None:
+    assert default_file({"COLI_CONFIG": "x.toml", "HOME": str(tmp_path)}) == Path("x.toml")
+    assert default_file({"HOME": str(tmp_path)}) is None
+    assert default_file({}) is None
+    file = tmp_path / ".config" / "colibri" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert default_file({"HOME": str(tmp_path)}) == file
+    assert default_file({"HOME": "/x", "XDG_CONFIG_HOME": str(tmp_path / ".config")}) == file
+
+
+def test_unknown_variables_are_said_with_near_names() -> None:
+    known = {s.env: "x" for s in SETTINGS} | {name: "x" for name, _ in OTHER_VARIABLES}
+    assert unknown_variables(known | {"PATH": "x"}) == []
+    (warning,) = unknown_variables({"COLI_TREADS": "4"})
+    assert "COLI_TREADS" in warning
+    assert "COLI_THREADS" in warning
+
+
+@pytest.mark.parametrize(
+    "fields", [{"trunk_bits": "8"}, {"ram": None}, {"ram": "x"}, {"threads": 0}, {"cpu": "AVX2"}]
+)
+def test_the_constructor_checks_too(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(fields))):
+        EngineConfig(**fields)
+
+
+def test_unknown_flag_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown setting 'frob'"):
+        resolve(frob=1)

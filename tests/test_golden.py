@@ -1,0 +1,31 @@
+"""The fixtures themselves: complete, small, and consistent with one another."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import golden
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+def test_config_names_the_family_and_its_vocabulary(family: str) -> None:
+    config = json.loads((golden.tiny(family) / "config.json").read_text())
+    tensors = load_file(golden.tiny(family) / "model.safetensors")
+    assert config["model_type"] == family
+    assert tensors["lm_head.weight"].shape == (config["vocab_size"], config["hidden_size"])
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+def test_reference_is_consistent(family: str) -> None:
+    ref = golden.reference(family)
+    assert ref.prompt_logits.shape == (len(ref.prompt_ids), ref.last_logits.size)
+    assert ref.prompt_logits.dtype == ref.last_logits.dtype == np.float32
+    assert np.isfinite(ref.prompt_logits).all()
+    assert int(ref.prompt_logits[-1].argmax()) == ref.greedy_ids[0]
+
+
+def test_fixtures_stay_small() -> None:
+    files = golden.tiny("").rglob("*")
+    assert sum(f.stat().st_size for f in files if f.is_file()) < 7_000_000
