@@ -26,7 +26,11 @@ class Tokenizer:
     """
 
     def __init__(
-        self, library: tokenizers.Tokenizer, pieces: PieceDecoder, special: SpecialTokens
+        self,
+        library: tokenizers.Tokenizer,
+        pieces: PieceDecoder,
+        special: SpecialTokens,
+        vocab_size: int,
     ) -> None:
         self._library = library
         self._pieces = pieces
@@ -39,7 +43,7 @@ class Tokenizer:
         eos = self._named_id("eos_token")
         self.eos_ids = frozenset(() if eos is None else (eos,))
         self.special_ids = frozenset(self._find_special_ids())
-        self.vocab_size = max(library.get_vocab().values(), default=-1) + 1
+        self.vocab_size = max(vocab_size, max(self._added, default=-1) + 1)
 
     @classmethod
     def load(cls, directory: Path) -> "Tokenizer":
@@ -55,7 +59,8 @@ class Tokenizer:
         library = _parse(text, path)
         special = load_special_tokens(directory)
         _add_tokens(library, special, directory / "tokenizer_config.json")
-        tokenizer = cls(library, compile_decoder(data.get("decoder"), str(path)), special)
+        pieces = compile_decoder(data.get("decoder"), str(path))
+        tokenizer = cls(library, pieces, special, _size(data["model"]["vocab"]))
         tokenizer._check_bos(directory)
         return tokenizer
 
@@ -176,6 +181,11 @@ def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
     if getattr(library.model, "dropout", None):
         library.model.dropout = None  # random splits, for training only
     return library
+
+
+def _size(vocab: dict[str, int] | list[Any]) -> int:
+    """Of a vocabulary that the library has accepted. (Its own get_vocab takes longer.)"""
+    return max(vocab.values(), default=-1) + 1 if isinstance(vocab, dict) else len(vocab)
 
 
 def _add_tokens(library: tokenizers.Tokenizer, special: SpecialTokens, path: Path) -> None:
