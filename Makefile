@@ -7,7 +7,7 @@ DEV := .venv-dev
 ORACLE := .venv-oracle
 ORACLE_DIR ?= build/oracle
 SEEDS ?= 1 2 3
-PROMPT ?= Hello! Who are you?
+PROMPT ?= Tell me a story about a fox.
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP_INSTALL := -m pip install -qq
