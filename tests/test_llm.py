@@ -18,7 +18,7 @@ from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 
-GREEDY = SamplingParams(temperature=0, max_tokens=12)
+GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
 
 
@@ -68,7 +68,7 @@ def test_logprobs_equal_teacher_forcing(demo: LLM) -> None:
 
 def test_stop_string_ends_before_itself(demo: LLM) -> None:
     whole = demo.chat(QUESTION, GREEDY).text
-    stopped = demo.chat(QUESTION, SamplingParams(temperature=0, max_tokens=12, stop=("Portugal",)))
+    stopped = demo.chat(QUESTION, SamplingParams(temperature=0, max_tokens=32, stop=("Portugal",)))
     assert stopped.finish_reason == "stop"
     assert stopped.text == whole[: whole.index("Portugal")]
 
