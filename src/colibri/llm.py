@@ -145,8 +145,8 @@ class LLM:
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         self.load_line = (
-            f"{path.name} ({family.name}): experts {scheme}, trunk at {bits_text(self.plan.trunk_bits)}, "
-            f"embedding {config.embed_bits} bits, activations {config.activations}, "
+            f"{path.name} ({family.name}): experts {scheme}, "
+            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
 
