@@ -146,7 +146,8 @@ class LLM:
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         self.load_line = (
             f"{path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, activations {config.activations}, "
+            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
+            f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
 
