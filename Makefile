@@ -7,7 +7,7 @@ DEV := .venv-dev
 ORACLE := .venv-oracle
 ORACLE_DIR ?= build/oracle
 SEEDS ?= 1 2 3
-PROMPT ?= Hello! Who are you?
+PROMPT ?= Tell me a story about a fox.
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP_INSTALL := -m pip install -qq
@@ -42,7 +42,7 @@ check: $(DEV)/.installed
 	@echo 'ruff' && $(DEV)/bin/ruff check -q .
 	@echo 'mypy' && $(DEV)/bin/mypy --no-error-summary
 	@echo 'import-linter' && $(DEV)/bin/lint-imports > $(DEV)/imports.log || (cat $(DEV)/imports.log; exit 1)
-	@echo 'native stub' && $(DEV)/bin/python -m scripts.stub --check
+	@echo 'native stub' && $(DEV)/bin/python -m scripts.stub
 
 format: $(DEV)/.installed
 	@$(DEV)/bin/ruff check -q --fix . ; $(DEV)/bin/ruff format -q .

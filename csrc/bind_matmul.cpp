@@ -52,8 +52,8 @@ void py_matmul_dense(const In<float, 3>& x, const AnyIn& weights, const Out<floa
 void check_embed(const In<int64_t, 1>& ids, int64_t rows, int64_t cols, const Out<float, 2>& y) {
   require(y.shape(0) == ids.shape(0) && (int64_t)y.shape(1) == cols, "out has the wrong shape");
   for (size_t i = 0; i < ids.shape(0); i++)
-    if (ids.data()[i] < 0 || ids.data()[i] >= rows)
-      throw nb::index_error(("id " + std::to_string(ids.data()[i]) + " is outside 0.." + std::to_string(rows - 1)).c_str());
+    if (int64_t id = ids.data()[i]; id < 0 || id >= rows)
+      throw nb::index_error(("id " + std::to_string(id) + " is outside 0.." + std::to_string(rows - 1)).c_str());
 }
 
 void py_embed_packed(const In<int64_t, 1>& ids, const In<uint8_t, 1>& data, int bits, int64_t rows, float multiplier,

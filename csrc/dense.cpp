@@ -43,7 +43,9 @@ void tile(const uint8_t* w, int64_t cols, const float* const* x, float out[kTile
   auto step = [&](auto weights, auto activations) {
     f32x16 v[Tokens];
 #pragma GCC unroll 4
-    for (int t = 0; t < Tokens; t++) v[t] = activations(x[t] + k);
+    for (int t = 0; t < Tokens; t++) {
+      v[t] = activations(x[t] + k);
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < Rows; r++) {
       f32x16 row = weights(w + (r * cols + k) * W::kBytes);
@@ -51,7 +53,8 @@ void tile(const uint8_t* w, int64_t cols, const float* const* x, float out[kTile
       for (int t = 0; t < Tokens; t++) acc[r][t] = fma(row, v[t], acc[r][t]);
     }
   };
-  for (; k + 16 <= cols; k += 16) step([](const uint8_t* p) { return W::get(p); }, [](const float* p) { return load(p); });
+  for (; k + 16 <= cols; k += 16)
+    step([](const uint8_t* p) { return W::get(p); }, [](const float* p) { return load(p); });
   if (int n = (int)(cols - k))
     step([=](const uint8_t* p) { return first<W>(p, n); }, [=](const float* p) { return load_first(p, n); });
   for (int r = 0; r < Rows; r++)
@@ -73,12 +76,12 @@ template <class W> void tokens_of(const uint8_t* w, int64_t cols, int rows, cons
 // put(token, row, value) for rows [row0, row1) and tokens [t0, t1), x_of(token) = its activations.
 template <class W, class X, class Put>
 void product_as(const uint8_t* w, int64_t cols, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {
-  for (int64_t t = t0; t < t1; t += kTileTokens) {
-    int tokens = (int)(t1 - t < kTileTokens ? t1 - t : kTileTokens);
-    const float* x[kTileTokens];
-    for (int i = 0; i < tokens; i++) x[i] = x_of(t + i);
-    for (int64_t row = row0; row < row1; row += kTileRows) {
-      int rows = (int)(row1 - row < kTileRows ? row1 - row : kTileRows);
+  for (int64_t row = row0; row < row1; row += kTileRows) {
+    int rows = (int)(row1 - row < kTileRows ? row1 - row : kTileRows);
+    for (int64_t t = t0; t < t1; t += kTileTokens) {
+      int tokens = (int)(t1 - t < kTileTokens ? t1 - t : kTileTokens);
+      const float* x[kTileTokens];
+      for (int i = 0; i < tokens; i++) x[i] = x_of(t + i);
       float out[kTileTokens][kTileRows];
       tokens_of<W>(w + row * cols * W::kBytes, cols, rows, x, tokens, out);
       for (int i = 0; i < tokens; i++)

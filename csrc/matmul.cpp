@@ -10,20 +10,21 @@
 namespace coli {
 namespace {
 
-constexpr int64_t kTokens = 128;  // a part's activations stay in the L2 cache
+constexpr int64_t kPartBytes = 512 << 10;  // a part's activations stay in the L2 cache
 
 // The parts of a product: heads x row chunks x token chunks, weights varying slowest.
 template <class Run>
-void for_each_part(int64_t rows, int64_t heads, int64_t tokens, const Run& run) {
+void for_each_part(int64_t rows, int64_t heads, int64_t tokens, int64_t token_bytes, const Run& run) {
   int64_t per_head = rows / heads, blocks = ceil_div(per_head, kRows);
   int64_t some = std::clamp<int64_t>(heads * blocks / (4 * num_threads()), 1, 16) * kRows;
-  int64_t row_chunks = ceil_div(per_head, some), token_chunks = ceil_div(tokens, kTokens);
+  int64_t few = std::max<int64_t>(kPartBytes / token_bytes / 8, 1) * 8;
+  int64_t row_chunks = ceil_div(per_head, some), token_chunks = ceil_div(tokens, few);
   auto task = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
-      int64_t t = i % token_chunks * kTokens, chunk = i / token_chunks;
+      int64_t t = i % token_chunks * few, chunk = i / token_chunks;
       int64_t head = chunk / row_chunks, row = chunk % row_chunks * some;
       run(Part{head * per_head + row, head * per_head + std::min(row + some, per_head), t,
-               std::min(t + kTokens, tokens), heads, head});
+               std::min(t + few, tokens), heads, head});
     }
   };
   parallel_for(heads * row_chunks * token_chunks, 1, std::cref(task));
@@ -60,12 +61,12 @@ void matmul(const PackedWeights& w, const float* x, int64_t tokens, int64_t head
   Activations q{scratch.data(), groups, stride, planes};
   auto quantize = [&](int64_t begin, int64_t end) { kernels.quantize(x, w.cols, q, begin, end); };
   parallel_for(inputs, std::max<int64_t>(1, 32768 / w.cols), std::cref(quantize));
-  for_each_part(w.rows, heads, tokens, [&](const Part& part) { kernels.matmul(w, q, part, y); });
+  for_each_part(w.rows, heads, tokens, planes * stride, [&](const Part& part) { kernels.matmul(w, q, part, y); });
 }
 
 void matmul(const DenseWeights& w, const float* x, int64_t tokens, int64_t heads, float* y) {
   const DenseKernels& kernels = COLI_PICK(dense_kernels);
-  for_each_part(w.rows, heads, tokens, [&](const Part& part) { kernels.matmul(w, x, part, y); });
+  for_each_part(w.rows, heads, tokens, w.cols * 4, [&](const Part& part) { kernels.matmul(w, x, part, y); });
 }
 
 void embed(const PackedWeights& w, const int64_t* ids, int64_t count, float* y) {

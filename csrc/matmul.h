@@ -6,7 +6,8 @@
 namespace coli {
 
 // Blocks of w [rows, cols] into out (null: the range only). bad is the first element that is not finite.
-ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier, uint8_t* out);
+ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
+                uint8_t* out);
 
 // x [tokens, heads, cols] times rows [i rows/heads, (i + 1) rows/heads) for head i -> y [tokens, rows].
 void matmul(const PackedWeights& w, const float* x, int64_t tokens, int64_t heads, int planes, float* y);

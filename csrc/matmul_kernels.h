@@ -14,7 +14,10 @@ struct Activations {
   uint8_t* data;
   int64_t groups, stride;
   int planes;
-  uint8_t* row(int64_t token, int plane) const { return data + (token * planes + plane) * stride; }
+  // Inlined for certain: a copy outside the path's namespace would be shared by all paths.
+  __attribute__((always_inline)) uint8_t* row(int64_t token, int plane) const {
+    return data + (token * planes + plane) * stride;
+  }
 };
 static inline int64_t activation_stride(int64_t groups) { return (ceil_div(groups * 72, 64) | 1) * 64; }
 
@@ -69,7 +72,7 @@ struct PackKernels {
 struct PackedKernels {
   void (*quantize)(const float* x, int64_t cols, const Activations& out, int64_t t0, int64_t t1);
   void (*matmul)(const PackedWeights& w, const Activations& x, const Part& part, float* y);
-  void (*gate_up)(const MoeArgs& a, int64_t expert, int64_t group);               // inner rows [64 group, 64 group + 64)
+  void (*gate_up)(const MoeArgs& a, int64_t expert, int64_t group);  // inner rows [64 group, 64 group + 64)
   void (*down)(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1);  // blocks of 16 hidden rows
 };
 

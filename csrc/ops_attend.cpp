@@ -19,9 +19,9 @@ struct Pairs {
   int64_t q_stride, sum_stride;
 };
 
-struct Block {
-  int64_t base;
-  int64_t key[kBlock];
+// One block of slots of one kv head.
+struct Unit {
+  int64_t base, kv;
   const float* k[kBlock];
   const float* v[kBlock];
 };
@@ -38,18 +38,15 @@ Span span_of(const Attend& a, int64_t row) {
   return {end > a.window ? end - a.window : 0, end};
 }
 
-// Slots that hold no key repeat the block's last key: their scores are never used.
-void set_keys(const Attend& a, int64_t row, int64_t slots, Block& b) {
+// Slots that hold no key repeat the last key: their scores are never used.
+void set_unit(const Attend& a, int64_t row, int64_t slots, int64_t base, int64_t kv, Unit& u) {
+  u.base = base;
+  u.kv = kv;
   for (int64_t j = 0; j < kBlock; j++) {
-    int64_t slot = b.base + j < slots ? b.base + j : slots - 1;
-    b.key[j] = a.index ? a.index[row * a.listed + slot] : slot;
-  }
-}
-
-void set_pointers(const Attend& a, int64_t kv, Block& b) {
-  for (int j = 0; j < kBlock; j++) {
-    b.k[j] = a.k + b.key[j] * a.k_stride + kv * a.k_head_stride;
-    b.v[j] = a.v + b.key[j] * a.v_stride + kv * a.v_head_stride;
+    int64_t slot = base + j < slots ? base + j : slots - 1;
+    int64_t key = a.index ? a.index[row * a.listed + slot] : slot;
+    u.k[j] = a.k + key * a.k_stride + kv * a.k_head_stride;
+    u.v[j] = a.v + key * a.v_stride + kv * a.v_head_stride;
   }
 }
 
@@ -61,16 +58,21 @@ COLI_INLINE float max_lane(f32x16 x) {
   return m;
 }
 
+COLI_INLINE void set_outside(float* s, int first, int last, float x) {
+  for (int j = 0; j < first; j++) s[j] = x;
+  for (int j = last; j < kBlock; j++) s[j] = x;
+}
+
 // Scores of one pair become weights exp(score - highest); returns what earlier sums must be multiplied by.
 // An infinite score (overflow) becomes NaN: x + 0 * x.
 float weigh_block(float* s, int first, int last, float scale, float& highest, float& mass) {
   f32x16 x[4], top = set1(-kInf);
+  set_outside(s, first, last, 0.f);  // never computed
   for (int i = 0; i < 4; i++) {
     x[i] = mul(load(s + 16 * i), set1(scale));
     store(s + 16 * i, fma(x[i], zero(), x[i]));
   }
-  for (int j = 0; j < first; j++) s[j] = -kInf;
-  for (int j = last; j < kBlock; j++) s[j] = -kInf;
+  set_outside(s, first, last, -kInf);
   for (int i = 0; i < 4; i++) {
     x[i] = load(s + 16 * i);
     top = max(x[i], top);
@@ -90,25 +92,37 @@ float weigh_block(float* s, int first, int last, float scale, float& highest, fl
   return shrink[0];
 }
 
-// P pairs that see the same slots [first, last) of the block.
-template <int P>
-void tile(const Attend& a, const Pairs& w, int64_t pair, const Block& b, int first, int last) {
-  alignas(64) float s[P * kBlock];
-  float shrink[P];
-  for (int j = first / 16 * 16; j < last; j += 16 / P)
-    dot_tile<P>(w.q + pair * w.q_stride, w.q_stride, b.k + j, a.dk, s + j, kBlock);
-  for (int p = 0; p < P; p++) {
-    for (int j = 0; j < first / 16 * 16; j++) s[kBlock * p + j] = 0.f;
-    for (int j = (last + 15) / 16 * 16; j < kBlock; j++) s[kBlock * p + j] = 0.f;
-    shrink[p] = weigh_block(s + kBlock * p, first, last, a.scale, w.highest[pair + p], w.mass[pair + p]);
-  }
-  weighted_tile<P>(s, shrink, b.v, first, last, a.dv, w.sum + pair * w.sum_stride, w.sum_stride);
+COLI_INLINE void prefetch(const float* row, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i);
 }
 
-void tiles(const Attend& a, const Pairs& w, int64_t pair, int64_t end, const Block& b, int first, int last) {
-  for (; pair + 8 <= end; pair += 8) tile<8>(a, w, pair, b, first, last);
-  for (; pair + 4 <= end; pair += 4) tile<4>(a, w, pair, b, first, last);
-  for (; pair < end; pair++) tile<1>(a, w, pair, b, first, last);
+// P pairs that see the same slots [first, last) of the block. The values of these keys, and the keys of the unit
+// after this one, are fetched meanwhile: rows lie far apart, where the hardware does not foresee them.
+template <int P>
+__attribute__((noinline)) void tile(const Attend& a, const Pairs& w, int64_t pair, const Unit& u, const Unit* next, int first, int last) {
+  alignas(64) float s[P * kBlock];
+  float shrink[P];
+  for (int j = first / 16 * 16; j < last; j += 16 / P) {
+    for (int n = j; next && n < j + 16 / P; n++) {
+      prefetch(u.v[n], a.dv);
+      prefetch(next->k[n], a.dk);
+    }
+    dot_tile<P>(w.q + pair * w.q_stride, w.q_stride, u.k + j, a.dk, s + j, kBlock);
+  }
+  for (int p = 0; p < P; p++)
+    shrink[p] = weigh_block(s + kBlock * p, first, last, a.scale, w.highest[pair + p], w.mass[pair + p]);
+  weighted_tile<P>(s, shrink, u.v, first, last, a.dv, w.sum + pair * w.sum_stride, w.sum_stride);
+}
+
+// `next` is null where another tile of this unit fetches.
+void tiles(const Attend& a, const Pairs& w, int64_t pair, int64_t end, const Unit& u, const Unit* next, int first, int last) {
+  for (; pair < end; next = nullptr) {
+    int64_t n = end - pair;
+    if (n >= 8) tile<8>(a, w, pair, u, next, first, last), pair += 8;
+    else if (n >= 4) tile<4>(a, w, pair, u, next, first, last), pair += 4;
+    else if (n >= 2) tile<2>(a, w, pair, u, next, first, last), pair += 2;
+    else tile<1>(a, w, pair, u, next, first, last), pair += 1;
+  }
 }
 
 COLI_INLINE Span clip(Span s, int64_t base) {
@@ -116,16 +130,16 @@ COLI_INLINE Span clip(Span s, int64_t base) {
   return {first > 0 ? first : 0, last < kBlock ? last : kBlock};
 }
 
-// One block of one kv head: neighbouring rows that see the same slots go together.
-void block_rows(const Attend& a, const AttendTask& t, const Span* spans, const Pairs& w, int64_t kv, const Block& b) {
-  int64_t rows = t.row1 - t.row0, heads = t.head1 - t.head0, pair0 = (kv - t.kv0) * rows * heads;
-  for (int64_t r = 0, next; r < rows; r = next) {
-    Span s = clip(spans[r], b.base);
-    for (next = r + 1; next < rows; next++) {
-      Span o = clip(spans[next], b.base);
+// Neighbouring rows that see the same slots go together.
+void unit_rows(const Attend& a, const AttendTask& t, const Span* spans, const Pairs& w, const Unit& u, const Unit& next) {
+  int64_t rows = t.row1 - t.row0, heads = t.head1 - t.head0, pair0 = (u.kv - t.kv0) * rows * heads;
+  for (int64_t r = 0, end; r < rows; r = end) {
+    Span s = clip(spans[r], u.base);
+    for (end = r + 1; end < rows; end++) {
+      Span o = clip(spans[end], u.base);
       if (o.begin != s.begin || o.end != s.end) break;
     }
-    if (s.begin < s.end) tiles(a, w, pair0 + r * heads, pair0 + next * heads, b, (int)s.begin, (int)s.end);
+    if (s.begin < s.end) tiles(a, w, pair0 + r * heads, pair0 + end * heads, u, r ? nullptr : &next, (int)s.begin, (int)s.end);
   }
 }
 
@@ -163,13 +177,13 @@ void attend(const Attend& a, const AttendTask& t, float* scratch) {
     all.end = s.end > all.end ? s.end : all.end;
   }
   Pairs w = make_pairs(a, t, scratch);
-  Block b;
-  for (b.base = all.begin / kBlock * kBlock; b.base < all.end; b.base += kBlock) {
-    set_keys(a, t.row0, all.end, b);
-    for (int64_t kv = t.kv0; kv < t.kv1; kv++) {
-      set_pointers(a, kv, b);
-      block_rows(a, t, spans, w, kv, b);
-    }
+  Unit units[2];
+  set_unit(a, t.row0, all.end, all.begin / kBlock * kBlock, t.kv0, units[0]);
+  for (int at = 0; units[at].base < all.end; at ^= 1) {
+    Unit &now = units[at], &next = units[at ^ 1];
+    bool same_block = now.kv + 1 < t.kv1;
+    set_unit(a, t.row0, all.end, same_block ? now.base : now.base + kBlock, same_block ? now.kv + 1 : t.kv0, next);
+    unit_rows(a, t, spans, w, now, next);
   }
   finish(a, t, w);
 }

@@ -19,7 +19,7 @@ template <class D, int Rows> void tile(const uint8_t* block, int64_t size, int64
     for (int t = 0; t < Rows; t++) dot[t].start(load_i32(rows[t] + groups * 64 + g * 8 + 4));
 #pragma GCC unroll 16
     for (int j = 0; j < D::kLines; j++) {
-      if (Rows <= 2) prefetch(w + 64 * j + 4096);
+      prefetch(w + 64 * j + 4096);
       auto line = D::weights(w + 64 * j);
 #pragma GCC unroll 8
       for (int t = 0; t < Rows; t++) dot[t].add(line, (const int8_t*)rows[t] + g * 64 + D::kInputs * j, j);
@@ -28,7 +28,7 @@ template <class D, int Rows> void tile(const uint8_t* block, int64_t size, int64
         for (int t = 0; t < Rows; t++) dot[t].fold();
       }
     }
-    if (Rows <= 2) prefetch(scales + size + 32 * g);  // of the next block
+    prefetch(scales + size + 32 * g);  // of the next block
     f32x16 s = load_f16(scales + 32 * g);
 #pragma GCC unroll 8
     for (int t = 0; t < Rows; t++) {
@@ -80,7 +80,7 @@ void quantize(const float* x, int64_t cols, const Activations& out, int64_t t0, 
       f32x16 v[4];
       for (int i = 0; i < 4; i++) {
         int64_t at = g * 64 + 16 * i, left = cols - at;
-        v[i] = left >= 16 ? load(x + t * cols + at) : load_first(x + t * cols + (left > 0 ? at : 0), left > 0 ? (int)left : 0);
+        v[i] = left <= 0 ? zero() : load_n(x + t * cols + at, left < 16 ? (int)left : 16);
       }
       quantize_group(v, out, t, g);
     }

@@ -52,7 +52,7 @@ def pack(
 
 # Norms, rope, routing and attention.
 
-# Norms, element-wise, softmax, rope, routers, attention: wrapped by kernels/{ops,routing,attention}.py.
+# Wrapped by kernels/{ops,routing,attention}.py.
 
 def rms_norm(
     x: _F32, w: _F32, eps: float, out: _F32

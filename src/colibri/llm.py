@@ -21,7 +21,7 @@ from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
-from colibri.planner.plan import Machine, bits_text, make_plan
+from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
@@ -131,6 +131,7 @@ class LLM:
             slots_per_layer=dict(self.plan.slots),
             planes=planes,
             readers=config.readers,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
             cancelled=lambda: self._engine.step_cancelled(),
         )
         loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)

@@ -24,7 +24,7 @@ RULES = (
     Rule(LAYER + r"self_attn\.rotary_emb\.inv_freq", "drop"),
     Rule(LAYER + r"(input_layernorm|mlp\.gate)\.(weight|bias)", "trunk"),
     Rule(r"model\.norm\.weight", "trunk"),
-    Rule(EXPERT + r"(?P<expert>\d+)\.gate_proj\.weight", "expert", part="gate"),
+    Rule(EXPERT + r"(?P<expert>\d+)\.(gate_proj|w1)\.weight", "expert", part="gate"),
     Rule(EXPERT + r"(?P<expert>\d+)\.up_proj\.weight", "expert", part="up"),
     Rule(EXPERT + r"(?P<expert>\d+)\.down_proj\.weight", "expert", part="down"),
     Rule(EXPERT + r"gate_up_proj", "expert", part="gate_up"),

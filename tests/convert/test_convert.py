@@ -121,7 +121,9 @@ def test_files_are_what_the_format_says(source: Path, tmp_path: Path) -> None:
     listed = {f.name: f.sha256 for f in manifest.files}
     assert listed == {n: h for n, h in tree(out).items() if n != "colibri.json"}
     assert "LICENSE" in listed
-    assert [f.name for f in manifest.source.files] == [p.name for p in sorted(source.glob("*.safetensors"))]
+    assert [f.name for f in manifest.source.files] == [
+        p.name for p in sorted(source.glob("*.safetensors"))
+    ]
     assert str(tmp_path) not in (out / "colibri.json").read_text()
     for path in out.glob("*.safetensors"):
         infos, _ = read_header(path)
@@ -137,9 +139,7 @@ def test_files_are_what_the_format_says(source: Path, tmp_path: Path) -> None:
     }
 
 
-def test_shards_are_bounded(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_are_bounded(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tmp_path / "whole"
     run(source, whole)
     monkeypatch.setattr(plan_module, "MAX_SHARD_BYTES", 40_000)

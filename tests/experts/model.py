@@ -5,19 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from colibri.container.layerexperts import Span
 from colibri.kernels.moe import ExpertLayout
 
 PAGE = 4096
 LAYOUT = ExpertLayout("f32", 32, 40)
-
-
-@dataclass(frozen=True)
-class Span:
-    file: Path
-    offset: int
-    nbytes: int
-    slot_offset: int
-    needed: int
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,13 @@ def test_a_file_system_that_refuses_direct_reads(make, layer):
     assert len(refused) <= 1
 
 
+def test_without_direct_reads(make, layer, monkeypatch):
+    monkeypatch.setattr("colibri.experts.files._DIRECT", 0)
+    experts = make(12, readers=1, read=Faulty(lambda n: io_error(n) if n <= 2 else None, 5000))
+    check(experts, layer)
+    assert not experts.stats().direct
+
+
 @BUFFERS
 def test_a_fault_in_the_read_function_reaches_the_caller(make, layer, buffer):
     def broken(n):

@@ -5,11 +5,11 @@ import threading
 import numpy as np
 import pytest
 
+from colibri.container.layerexperts import Span
 from colibri.experts.arena import Arena
 from colibri.experts.loader import Job, Loader
 
 from .faults import Faulty, io_error, slow
-from .model import Span
 
 PAGE = 4096
 BYTES = 3 * PAGE

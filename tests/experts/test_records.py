@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from colibri.container.layerexperts import Span
 from colibri.container.spec import (
     TAIL_BYTES,
     RecordTail,
@@ -19,7 +20,7 @@ from colibri.experts.streamed import StreamedExperts
 from colibri.kernels.moe import ExpertLayout
 from colibri.kernels.packing import pack_expert
 
-from .model import Span, routing
+from .model import routing
 
 HIDDEN, INNER = 96, 80
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bits import assert_same_bits
+from promises import assert_same_bits
 from colibri import LLM
 from colibri.kernels import cpu
 from colibri.layers.step import Step

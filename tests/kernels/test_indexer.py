@@ -36,9 +36,9 @@ def test_real_scores_match_the_reference_on_every_path():
     got = everywhere(lambda: index_scores_select(iq, w, ik, positions, 100), threads=(1, 2, 3))
     want = ref.index_scores_select(iq, w, ik, positions, 100)
     assert (got != want).sum() <= 4  # a near tie may fall the other way than in double
-    alone = [index_scores_select(iq[t : t + 1], w[t : t + 1], ik[: p + 1], positions[t : t + 1], 100)
-             for t, p in enumerate(positions)]  # fmt: skip
-    assert_same(np.concatenate(alone), got)
+    for t, p in enumerate(positions):
+        s = slice(t, t + 1)
+        assert_same(index_scores_select(iq[s], w[s], ik[: p + 1], positions[s], 100), got[s])
 
 
 def test_all_keys_while_they_fit():
@@ -50,7 +50,7 @@ def test_all_keys_while_they_fit():
 def test_zero_of_either_sign_ties():
     iq = np.array([[[1.0]]], np.float32)
     ik = np.array([[-1], [-1], [1], [-1]], np.float32)
-    # relu gives +0 for keys 0, 1, 3; a negative weight makes it -0 and the score of key 2 the worst.
+    # relu gives +0 for keys 0, 1, 3; key 2 has the worst score, -1.
     got = everywhere(lambda: index_scores_select(iq, np.float32([[-1]]), ik, np.array([3]), 2))
     assert got.tolist() == [[0, 1]]
 

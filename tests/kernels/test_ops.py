@@ -82,7 +82,7 @@ def test_elementwise_match_the_reference(shape, seed, scale):
 
 
 def test_exp_within_one_ulp_over_its_whole_range():
-    # softmax of (x, 0) for x <= 0 is (e, 1) / (1 + e): below -20 the first element is e itself, rounded at 1 + e.
+    # softmax of (x, 0), x <= 0, is (e, 1) / (1 + e), which below -20 is e itself.
     x = np.linspace(-87.3, -20, 60001).astype(np.float32)
     pairs = np.stack([x, np.zeros_like(x)], 1)
     e = everywhere(lambda: ops.softmax(pairs), threads=(1,))[:, 0]

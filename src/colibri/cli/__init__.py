@@ -6,6 +6,10 @@ from __future__ import annotations
 def main() -> None:
     import sys
 
-    from colibri.cli.app import run
+    try:
+        from colibri.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before or after run() could take care of it
+        code = 130
+    sys.exit(code)

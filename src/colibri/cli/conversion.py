@@ -16,16 +16,28 @@ if TYPE_CHECKING:
 OnProgress = Callable[["ConvertProgress"], None]
 
 
+class Progress:
+    """Shows progress, and remembers whether there was anything to do."""
+
+    def __init__(self, show: OnProgress) -> None:
+        self._show = show
+        self.already_finished = False
+
+    def __call__(self, progress: ConvertProgress) -> None:
+        self.already_finished = progress.phase == "already finished"
+        self._show(progress)
+
+
 @contextmanager
-def conversion_progress(quiet: bool) -> Iterator[OnProgress | None]:
+def conversion_progress(quiet: bool) -> Iterator[Progress]:
     if quiet:
-        yield None
+        yield Progress(lambda progress: None)
     elif terminal.is_terminal(sys.stderr):
         with _bar() as update:
-            yield update
+            yield Progress(update)
     else:
         line = ProgressLine()
-        yield lambda progress: line.update(lambda: convert_line(progress))
+        yield Progress(lambda progress: line.update(lambda: convert_line(progress)))
 
 
 def convert_line(progress: ConvertProgress) -> str:
@@ -42,10 +54,11 @@ def convert_line(progress: ConvertProgress) -> str:
 @contextmanager
 def _bar() -> Iterator[OnProgress]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     columns = (BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def update(progress: ConvertProgress) -> None:

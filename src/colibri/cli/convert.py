@@ -74,7 +74,9 @@ def command(
         )
     if not quiet:
         total = sum(file.size for file in manifest.files)
-        terminal.say(f"{destination}: {figures.size(total)} in {len(manifest.files)} files, ready")
+        state = "already converted" if progress.already_finished else "ready"
+        files = figures.count(len(manifest.files), "file")
+        terminal.say(f"{destination}: {figures.size(total)} in {files}, {state}")
 
 
 def _convert(source: Path, destination: Path, **wishes: Any) -> Manifest:

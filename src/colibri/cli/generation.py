@@ -57,11 +57,12 @@ def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = Fa
 
 
 def _take(chunk: Chunk, answer: Answer, as_ids: bool) -> None:
+    # Noted before it is written: an interrupt may come while it is.
+    lead = " " if answer.token_ids else ""
     answer.text += chunk.text
+    answer.token_ids.extend(chunk.token_ids)
+    answer.finish_reason = chunk.finish_reason or answer.finish_reason
     if as_ids and chunk.token_ids:
-        lead = " " if answer.token_ids else ""
         terminal.write_answer(lead + " ".join(map(str, chunk.token_ids)))
     elif not as_ids and chunk.text:
         terminal.write_answer(chunk.text)
-    answer.token_ids.extend(chunk.token_ids)
-    answer.finish_reason = chunk.finish_reason or answer.finish_reason

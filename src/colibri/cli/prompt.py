@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 
@@ -15,11 +16,19 @@ def read_prompt(argument: str | None) -> str:
     if argument is None:
         raise ConfigError("no prompt; give it as an argument, or pipe it in")
     text = _standard_input() if argument == "-" else argument
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        raise ConfigError("the prompt is not valid UTF-8")
     if not text:
         raise ConfigError("the prompt is empty")
-    return text
+    return _without_surrogates(text)
+
+
+def _without_surrogates(text: str) -> str:
+    """Bytes that the locale could not decode stand as surrogates; most often they are UTF-8."""
+    if not any("\ud800" <= char <= "\udfff" for char in text):
+        return text
+    try:
+        return os.fsencode(text).decode("utf-8")
+    except UnicodeError:
+        raise ConfigError("the prompt is not valid UTF-8") from None
 
 
 def _standard_input() -> str:

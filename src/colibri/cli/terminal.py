@@ -28,8 +28,13 @@ def is_terminal(stream: TextIO) -> bool:
 
 def write_answer(text: str) -> None:
     """Text of the model to stdout at once; a terminal is not handed control characters."""
-    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def harmless(text: str) -> str:

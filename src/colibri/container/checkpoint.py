@@ -16,7 +16,8 @@ def read_checkpoint(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, La
     matched = classify_all(read_shards(path).values(), weights, path)
     trunk = {t.name: unpacked(t) for t, match in matched if match.rule.role == "trunk"}
     check_required(trunk, weights, path)
-    experts = collect_experts(((t, m) for t, m in matched if m.rule.role == "expert"), weights)
+    routed = [(t, m) for t, m in matched if m.rule.role == "expert"]
+    experts = collect_experts(path, routed, weights)
     layers = {
         layer: from_pieces(layer, pieces, weights.experts[layer].draft)
         for layer, pieces in sorted(experts.items())

@@ -34,7 +34,7 @@ from colibri.container.trunkinfo import (
     classify_all,
     unpacked,
 )
-from colibri.container.weights import ExpertShape, WeightMap
+from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError
 from colibri.kernels.packing import packed_bytes
 
@@ -89,27 +89,26 @@ def _trunk(
             raise ContainerError(f"{where}: tensor {shown(p.name)} is in no file")
         if packed[p.name] is not p:
             raise ContainerError(f"{where}: tensor {shown(p.name)} is listed twice")
-    trunk = {}
-    for t, match in classify_all(tensors.values(), weights, path):
-        if match.rule.role != "trunk":
-            raise ContainerError(
-                f"{t.file}: tensor {shown(t.name)}: not part of the trunk of a converted model"
-            )
-        spec = packed.get(t.name)
-        if spec and match.rule.kind not in ("linear", "embedding"):
-            raise ContainerError(
-                f"{t.file}: tensor {shown(t.name)}: stored packed, but must be exact"
-            )
-        if t.dtype == "U8" and not spec:
-            raise ContainerError(
-                f"{t.file}: tensor {shown(t.name)}: U8, but not listed as packed in the manifest"
-            )
-        trunk[t.name] = _packed(t, spec) if spec else unpacked(t)
-    return trunk
+    return {
+        t.name: _trunk_tensor(t, match, packed.get(t.name))
+        for t, match in classify_all(tensors.values(), weights, path)
+    }
 
 
-def _packed(t: TensorInfo, spec: PackedTensor) -> TrunkTensor:
+def _trunk_tensor(t: TensorInfo, match: Match, spec: PackedTensor | None) -> TrunkTensor:
     where = f"{t.file}: tensor {shown(t.name)}"
+    if match.rule.role != "trunk":
+        raise ContainerError(f"{where}: not part of the trunk of a converted model")
+    if spec is None:
+        if t.dtype == "U8":
+            raise ContainerError(f"{where}: U8, but not listed as packed in the manifest")
+        return unpacked(t)
+    if match.rule.kind not in ("linear", "embedding"):
+        raise ContainerError(f"{where}: stored packed, but must be exact")
+    return _packed(t, spec, where)
+
+
+def _packed(t: TensorInfo, spec: PackedTensor, where: str) -> TrunkTensor:
     expected = packed_bytes(spec.scheme, spec.rows, spec.cols)
     if (t.dtype, t.shape) != ("U8", (expected,)):
         raise ContainerError(

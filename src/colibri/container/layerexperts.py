@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from colibri.container.header import TensorInfo
 from colibri.container.manifest import LayerSpec
 from colibri.container.pieces import FLOAT_DTYPES, ExpertPieces, Piece
 from colibri.container.spec import ALIGNMENT, align, down_offset
+from colibri.kernels.moe import ExpertLayout
 
 # Reading across a smaller gap costs less than a second read.
 MERGE_GAP = 64 << 10
-
-
-@dataclass(frozen=True)
-class ExpertLayout:
-    """What the bytes of an expert mean to the kernels."""
-
-    scheme: Literal["int4-gs64", "int8-gs64", "bf16", "f16", "f32"]
-    hidden: int
-    inner: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,10 +110,13 @@ def read_manifest(directory: Path) -> Manifest:
     version = raw.get("format_version")
     if version != FORMAT_VERSION or isinstance(version, bool):
         raise ContainerError(
-            f"{path}: format_version {str(version)[:40]} is not one this colibri reads "
+            f"{path}: format_version {ascii(version)[:40]} is not one this colibri reads "
             f"({FORMAT_VERSION}); a newer colibri may, or convert the model again"
         )
     try:
         return msgspec.convert(raw, Manifest)
     except msgspec.ValidationError as e:
-        raise ContainerError(f"{path}: {e}") from None
+        # The message quotes the file, at any length, and names the field at its end.
+        text = ascii(str(e))[1:-1]
+        text = text if len(text) < 300 else f"{text[:100]}...{text[-150:]}"
+        raise ContainerError(f"{path}: {text}") from None

@@ -42,7 +42,7 @@ def float_dtype(info: TensorInfo) -> str:
 
 
 def collect_experts(
-    tensors: Iterable[tuple[TensorInfo, Match]], weights: WeightMap
+    path: Path, tensors: Iterable[tuple[TensorInfo, Match]], weights: WeightMap
 ) -> dict[int, list[ExpertPieces]]:
     """Per layer the pieces of experts 0..n-1, all present, in shape and of one dtype.
 
@@ -60,7 +60,7 @@ def collect_experts(
                     f"both {part} of expert {expert} in layer {layer}"
                 )
     return {
-        layer: _complete(layer, shape, found.get(layer, {}))
+        layer: _complete(f"{path}: layer {layer}", shape, found.get(layer, {}))
         for layer, shape in weights.experts.items()
         if layer in found or not shape.draft
     }
@@ -122,7 +122,7 @@ def _check_shape(info: TensorInfo, expected: tuple[int, ...]) -> None:
 
 
 def _complete(
-    layer: int, shape: ExpertShape, experts: dict[int, dict[str, Piece]]
+    where: str, shape: ExpertShape, experts: dict[int, dict[str, Piece]]
 ) -> list[ExpertPieces]:
     result: list[ExpertPieces] = []
     # Stops at the first gap, so a number of experts that no file could hold costs nothing.
@@ -131,19 +131,19 @@ def _complete(
         missing = [part for part in PARTS if part not in pieces]
         if missing:
             raise ContainerError(
-                f"layer {layer}: expert {expert} of {shape.num_experts} lacks "
+                f"{where}: expert {expert} of {shape.num_experts} lacks "
                 f"{', '.join(missing)} ({len(experts)} experts were found): incomplete checkpoint"
             )
         result.append((pieces["gate"], pieces["up"], pieces["down"]))
-    _check_one_dtype(layer, result)
+    _check_one_dtype(where, result)
     return result
 
 
-def _check_one_dtype(layer: int, experts: list[ExpertPieces]) -> None:
+def _check_one_dtype(where: str, experts: list[ExpertPieces]) -> None:
     first = experts[0][0]
     for piece in (p for pieces in experts for p in pieces):
         if piece.dtype != first.dtype:
             raise UnsupportedModelError(
-                f"layer {layer}: {shown(first.tensor)} is {first.dtype}, {shown(piece.tensor)} is "
+                f"{where}: {shown(first.tensor)} is {first.dtype}, {shown(piece.tensor)} is "
                 f"{piece.dtype}; experts of one layer must have one dtype"
             )

@@ -38,6 +38,8 @@ _STORED_BITS = {"int8-gs64": 8, "int4-gs64": 4}
 _LARGEST_SCALE = 65504.0  # fp16
 _PIECE_BYTES = 4 << 20
 
+U8 = npt.NDArray[np.uint8]
+
 
 def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None = None) -> Matrix:
     """A linear's weight [rows, cols], or the given rows of it, at `bits` ("source": as it came).
@@ -123,47 +125,45 @@ def _stored(c: Container, info: TrunkInfo, start: int, stop: int) -> PackedMatri
 def _quantised(c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int) -> Matrix:
     """The bytes that quantising the whole at once would give.
 
-    The multiplier depends on all scales. It is 1 for practically every matrix, so that is tried
-    first while the scales are watched; else the rows are read and packed once more.
+    The multiplier depends on all scales. It is 1 for most matrices, so that is tried first while
+    the scales are watched; else the rows are read and packed once more.
     """
-    cols = info.shape[1]
-    out = np.empty(packed_bytes(scheme, stop - start, cols), np.uint8)
-    size = block_bytes(scheme, cols)
+    out = np.empty(packed_bytes(scheme, stop - start, info.shape[1]), np.uint8)
     smallest, largest = float("inf"), 0.0
-    for first, w in _pieces(c, info, start, stop):
-        r = _checked_range(c, info, first, w, scheme)
+    for first, w, target in _pieces(c, info, scheme, start, stop, out):
+        r = _try_pack(f"{c.path}: tensor {shown(info.name)}", first, w, scheme, target)
         smallest, largest = min(smallest, r.smallest), max(largest, r.largest)
-        if largest <= _LARGEST_SCALE:
-            pack(w, scheme, 1.0, _target(out, size, first - start, w.shape[0]))
     multiplier = multiplier_for(ScaleRange(smallest, largest))
     if multiplier != 1.0:
-        for first, w in _pieces(c, info, start, stop):
-            pack(w, scheme, multiplier, _target(out, size, first - start, w.shape[0]))
-    return PackedMatrix(scheme, stop - start, cols, out, multiplier)
+        for _, w, target in _pieces(c, info, scheme, start, stop, out):
+            pack(w, scheme, multiplier, target)
+    return PackedMatrix(scheme, stop - start, info.shape[1], out, multiplier)
 
 
 def _pieces(
-    c: Container, info: TrunkInfo, start: int, stop: int
-) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """(first row, rows) in whole row blocks of at most 4 MB, but for the last."""
+    c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, out: U8
+) -> Iterator[tuple[int, npt.NDArray[Any], U8]]:
+    """(first row, rows, their place in out): whole row blocks of about 4 MB, the last any size."""
     row = info.nbytes // info.shape[0]
     step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
+    size = block_bytes(scheme, info.shape[1])
     for first in range(start, stop, step):
-        yield first, c.read_rows(info.name, first, min(first + step, stop))
+        w = c.read_rows(info.name, first, min(first + step, stop))
+        begin = (first - start) // BLOCK_ROWS * size
+        yield first, w, out[begin : begin + packed_bytes(scheme, *w.shape)]
 
 
-def _target(out: npt.NDArray[np.uint8], block: int, first: int, rows: int) -> npt.NDArray[np.uint8]:
-    begin = first // BLOCK_ROWS
-    return out[begin * block : (begin + -(-rows // BLOCK_ROWS)) * block]
-
-
-def _checked_range(
-    c: Container, info: TrunkInfo, first: int, w: npt.NDArray[Any], scheme: Scheme
+def _try_pack(
+    where: str, first: int, w: npt.NDArray[Any], scheme: Scheme, target: U8
 ) -> ScaleRange:
+    """Pack with multiplier 1 if fp16 can hold the scales; their range in any case."""
     try:
-        return scale_range(w, scheme)
+        r = scale_range(w, scheme)
     except NonFiniteError as e:
         raise ContainerError(
-            f"{c.path}: tensor {shown(info.name)}: the weight at row {first + e.row}, column "
-            f"{e.col} is not finite: the file is damaged"
+            f"{where}: the weight at row {first + e.row}, column {e.col} is not finite: "
+            "the file is damaged"
         ) from None
+    if r.largest <= _LARGEST_SCALE:
+        pack(w, scheme, 1.0, target)
+    return r

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from colibri.container.files import list_names
+from colibri.container.files import list_names, shown
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.writer import PART_SUFFIX, free_bytes, naming_the_file, sync_directory
 from colibri.convert.journal import INVENTORY_NAME
@@ -60,7 +60,7 @@ def check_empty(destination: Path, force: bool) -> None:
     ]
     if foreign:
         raise ConfigError(
-            f"{destination}: is not empty (it holds {foreign[0]!r}) and is no unfinished "
+            f"{destination}: holds {shown(foreign[0])}, which belongs to no unfinished "
             "conversion; give an empty or new directory"
         )
 
@@ -69,7 +69,7 @@ def remove_unfinished(destination: Path, finished: Collection[str]) -> None:
     """Remove left-over temporary files and shards that no journal entry vouches for."""
     names = list_names(destination)
     stale = [n for n in names if _SHARD.fullmatch(n) and n not in finished]
-    stale += [n for n in names if n.endswith(PART_SUFFIX) and _is_ours(n[: -len(PART_SUFFIX)])]
+    stale += [n for n in names if n.endswith(PART_SUFFIX) and _is_ours(n)]
     _remove(destination, stale)
 
 
@@ -123,4 +123,5 @@ def _remove(directory: Path, names: Collection[str]) -> None:
 
 
 def _is_ours(name: str) -> bool:
+    name = name.removesuffix(PART_SUFFIX)
     return name in _OWN or _SHARD.fullmatch(name) is not None or is_side_file(name)

@@ -47,7 +47,7 @@ from colibri.convert.resume import (
     resumed_inventory,
 )
 from colibri.convert.selection import select
-from colibri.convert.sidefiles import copy_side_file, side_files
+from colibri.convert.sidefiles import copy_side_file, side_files, warn_of_missing
 from colibri.kernels.packing import Scheme
 
 
@@ -86,6 +86,7 @@ def convert(
         if journal is None and not force:
             done = finished_manifest(source, destination, policy, family)
             if done is not None:
+                remove_journal(destination)  # what a kill in the last instant left of it
                 Meter(0, 0, progress, cancelled).begin("already finished", str(destination))
                 return done
         job = _start(source, destination, policy, family, weights, journal, force)
@@ -164,7 +165,9 @@ def _run(
 
 
 def _copy_side_files(job: _Job, meter: Meter) -> None:
-    for name in side_files(job.source):
+    names = side_files(job.source)
+    warn_of_missing(job.source, names)
+    for name in names:
         record(job.journal, name, copy_side_file(job.source, job.destination, name, meter), {})
     save_journal(job.destination, job.journal)
 

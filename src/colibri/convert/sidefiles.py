@@ -29,10 +29,8 @@ _LFS = b"version https://git-lfs"
 
 def side_files(source: Path) -> list[str]:
     """Names of what is copied; config.json must be among them and be JSON."""
-    names = [n for n in list_names(source) if is_side_file(n) and (source / n).is_file()]
-    config = read_json(source / "config.json")
-    _warn_of_missing(source, names, "chat_template" in config)
-    return names
+    read_json(source / "config.json")
+    return [n for n in list_names(source) if is_side_file(n) and (source / n).is_file()]
 
 
 def is_side_file(name: str) -> bool:
@@ -50,7 +48,8 @@ def copy_side_file(source: Path, destination: Path, name: str, meter: Meter) -> 
     return write_file(destination / name, [data], size, meter.step)
 
 
-def _warn_of_missing(source: Path, names: list[str], template: bool) -> None:
+def warn_of_missing(source: Path, names: list[str]) -> None:
+    """Log each file that a usable model has and this one lacks."""
     if not any(_TOKENIZER.fullmatch(n) for n in names):
         logger.warning(
             "%s: no tokenizer.json: the converted model will answer token ids only", source
@@ -58,7 +57,12 @@ def _warn_of_missing(source: Path, names: list[str], template: bool) -> None:
     for name in ("tokenizer_config.json", "generation_config.json"):
         if name not in names:
             logger.warning("%s: no %s: defaults will be used in its place", source, name)
-    if "tokenizer_config.json" in names:
-        template |= "chat_template" in read_json(source / "tokenizer_config.json")
-    if not template and not any(n.startswith("chat_template") for n in names):
+    if not _has_template(source, names):
         logger.warning("%s: no chat template: chat will not work with this model", source)
+
+
+def _has_template(source: Path, names: list[str]) -> bool:
+    if any(n.startswith("chat_template") or n.endswith(".jinja") for n in names):
+        return True
+    config = "tokenizer_config.json"
+    return config in names and "chat_template" in read_json(source / config)

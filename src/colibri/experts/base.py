@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from colibri.kernels.moe import ExpertLayout
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
@@ -52,38 +49,6 @@ class CachePolicy(Protocol):
     def victim(self, evictable: Callable[[int], bool]) -> int | None:
         """The first expert in the policy's order that may go; it stays until removed."""
         ...
-
-
-class Span(Protocol):
-    """One read: bytes of a file and their place in the slot, all in whole pages."""
-
-    @property
-    def file(self) -> Path: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def slot_offset(self) -> int: ...
-    @property
-    def needed(self) -> int: ...  # bytes that must exist: a file may end inside its last page
-
-
-class LayerSource(Protocol):
-    """Where the experts of one layer lie on disk, and what their bytes mean in a slot."""
-
-    @property
-    def layer(self) -> int: ...
-    @property
-    def num_experts(self) -> int: ...
-    @property
-    def layout(self) -> ExpertLayout: ...
-    @property
-    def slot_bytes(self) -> int: ...
-    @property
-    def record(self) -> bool: ...  # a packed record fills the slot; its tail has the multipliers
-    def reads(self, expert: int, /) -> Sequence[Span]: ...
-    def parts(self, expert: int, /) -> tuple[int, int, int]: ...
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from colibri.experts.base import Multipliers, ReadFunction, Span
+from colibri.container.layerexperts import Span
+from colibri.experts.base import Multipliers, ReadFunction
 from colibri.experts.files import ExpertFiles
 from colibri.experts.reading import read_span
 

@@ -4,8 +4,9 @@ import errno
 import os
 import time
 
+from colibri.container.layerexperts import Span
 from colibri.errors import ReadError
-from colibri.experts.base import PAGE, ReadFunction, Span
+from colibri.experts.base import PAGE, ReadFunction
 from colibri.experts.files import ExpertFile
 
 RETRIES = 3

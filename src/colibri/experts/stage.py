@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.experts.arena import Arena
-from colibri.experts.base import LayerSource, Multipliers
+from colibri.experts.base import Multipliers
 from colibri.experts.cache import LayerCache
 from colibri.experts.loader import Job
 
@@ -15,7 +16,7 @@ class LayerStage:
 
     def __init__(
         self,
-        source: LayerSource,
+        source: LayerExperts,
         cache: LayerCache,
         arena: Arena,
         verify: bool,

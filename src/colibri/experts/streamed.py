@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.arena import Arena
 from colibri.experts.arithmetic import Multiplier
-from colibri.experts.base import ExpertStats, Floats, Ids, LayerSource, ReadFunction
+from colibri.experts.base import ExpertStats, Floats, Ids, ReadFunction
 from colibri.experts.cache import LayerCache
 from colibri.experts.loader import Loader
 from colibri.experts.pairs import pair_up
@@ -35,7 +36,7 @@ class StreamedExperts:
 
     def __init__(
         self,
-        layers: Mapping[int, LayerSource],
+        layers: Mapping[int, LayerExperts],
         *,
         slots_per_layer: Mapping[int, int] | int,
         planes: int = 2,
@@ -194,7 +195,7 @@ def _in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[
 
 
 def _capacities(
-    layers: Mapping[int, LayerSource], slots_per_layer: Mapping[int, int] | int
+    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
 ) -> dict[int, int]:
     capacities = {}
     for layer, source in layers.items():

@@ -35,10 +35,10 @@ def attend(
 def index_scores_select(
     iq: Floats, w: Floats, ik: Floats, positions: NDArray[np.int64], topk: int
 ) -> NDArray[np.int32]:
-    """The topk keys of 0 .. positions[t] with the highest score, ascending, then -1 -> [rows, topk].
+    """The topk best keys of 0 .. positions[t], ascending, then -1 -> [rows, topk].
 
-    score = sum over heads of w [rows, heads] * relu(iq [rows, heads, dim] . ik [keys, dim]); ties go
-    to the lower key. ValueError: a score is not finite (the row is named).
+    score = sum over heads of w [rows, heads] * relu(iq [rows, heads, dim] . ik [keys, dim]); ties
+    go to the lower key. ValueError: a score is not finite (the row is named).
     """
     out = np.empty((len(iq), max(topk, 0)), np.int32)
     _native.index_scores_select(iq, w, ik, positions, out)

@@ -49,7 +49,10 @@ def softmax(x: Floats) -> Floats:
 
 
 def log_sum_exp(x: Floats) -> NDArray[np.float64]:
-    """Of each row of [rows, n], for log probabilities: x - log_sum_exp(x). Refuses what softmax does."""
+    """Of each row of [rows, n], for log probabilities x - log_sum_exp(x); refuses as softmax does.
+
+    The fp32 exponentials are summed in double by blocks: right to about 2e-7.
+    """
     out = np.empty(len(x), np.float64)
     _native.log_sum_exp(x, out)
     return out
@@ -69,8 +72,9 @@ def rope_table(
 
 
 def apply_rope(x: Floats, cos: Floats, sin: Floats, offset: int, interleaved: bool) -> None:
-    """Rotates, in place, dimensions offset .. offset + 2 * cos.shape[1] of every head of x [rows, heads, dim].
+    """Rotates dimensions offset .. offset + 2 * half of each head of x [rows, heads, dim] in place.
 
-    Pairs are (i, i + half), or (2i, 2i + 1) where interleaved: (a, b) -> (a c - b s, b c + a s).
+    cos and sin are [rows, half]. Pairs are (i, i + half), or (2i, 2i + 1) where interleaved:
+    (a, b) -> (a c - b s, b c + a s).
     """
     _native.apply_rope(x, cos, sin, offset, interleaved)

@@ -34,7 +34,8 @@ def sigmoid_topk(
 ) -> Choice:
     """Chosen by sigmoid(logits) + bias, within the topk_group groups whose two best sum highest.
 
-    The weight is sigmoid(logit), over (the sum of the chosen + 1e-20) where `renormalize`, times scale.
+    The weight is sigmoid(logit), over (the chosen ones' sum + 1e-20) where `renormalize`, times
+    scale.
     ValueError: a logit or bias is not finite (the row or expert is named).
     """
     ids, weights = _empty(len(logits), k)

@@ -78,4 +78,6 @@ def embed(
 
 
 def silu(x: F32) -> F32:
-    return (x / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+    with np.errstate(over="ignore"):
+        y: F32 = (x / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+    return y

@@ -1,6 +1,7 @@
-"""What kernels/{ops,routing,attention}.py compute, in plain NumPy: the meaning that tests hold the native code to.
+"""The meaning of kernels/{ops,routing,attention}.py in plain NumPy, which tests hold them to.
 
-Sums are taken in double where the native code fixes an fp32 order, so floats agree closely, not in every bit.
+Sums are taken in double where the native code fixes an fp32 order: floats agree closely, not in
+every bit.
 """
 
 import numpy as np
@@ -40,7 +41,8 @@ def silu_mul(gate: Floats, up: Floats) -> Floats:
 
 def _softmax(x: Doubles) -> Doubles:
     e: Doubles = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    total: Doubles = e.sum(-1, keepdims=True)
+    return e / total
 
 
 def softmax(x: Floats) -> Floats:
@@ -50,7 +52,8 @@ def softmax(x: Floats) -> Floats:
 def log_sum_exp(x: Floats) -> Doubles:
     a = x.astype(np.float64)
     top: Doubles = a.max(-1)
-    return top + np.log(np.exp(a - top[:, None]).sum(-1))
+    total: Doubles = np.exp(a - top[:, None]).sum(-1)
+    return top + np.log(total)
 
 
 def rope_table(

@@ -1,0 +1,79 @@
+"""Write the generated parts of docs/: `python -m scripts.docs`, or with --check only compare.
+
+A generated part stands between `<!-- NAME: generated ... -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from colibri.cli.app import COMMANDS, cli
+from colibri.config import OTHER_VARIABLES, SETTINGS, EngineConfig
+
+DOCS = Path(__file__).parents[1] / "docs"
+WIDTH = 100
+_PART = re.compile(r"(<!-- (\w+): generated [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def settings_table() -> str:
+    lines = ["| flag | variable | file key | values | default | |", "|---|---|---|---|---|---|"]
+    for s in SETTINGS:
+        default = getattr(EngineConfig(), s.field)
+        shown = "" if default is None else f"`{default}`"
+        names = f"`{s.env}`" + (f", `{s.upstream.env}`" if s.upstream else "")
+        lines.append(f"| `{s.flag}` | {names} | `{s.field}` | {s.form} | {shown} | {s.help} |")
+    return "\n".join(lines) + "\n"
+
+
+def variables_table() -> str:
+    rows = [f"| `{name}` | {text} |" for name, text in OTHER_VARIABLES]
+    return "\n".join(["| variable | |", "|---|---|", *rows]) + "\n"
+
+
+def help_texts() -> str:
+    return "\n".join(_help_blocks())
+
+
+def _help_blocks() -> Iterator[str]:
+    top = click.Context(cli, info_name="coli", terminal_width=WIDTH, **cli.context_settings)
+    yield f"```\n{cli.get_help(top)}\n```\n"
+    for name in COMMANDS:
+        command = cli.get_command(top, name)
+        assert command is not None
+        context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
+        yield f"```\n{command.get_help(context)}\n```\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "variables": variables_table,
+    "help": help_texts,
+}
+
+
+def filled(text: str) -> str:
+    """The page with its generated parts as they should be."""
+    return _PART.sub(lambda part: part[1] + PARTS[part[2]]() + part[3], text)
+
+
+def main(arguments: list[str]) -> int:
+    stale = 0
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if filled(text) == text:
+            continue
+        if "--check" in arguments:
+            print(f"{page.name}: generated parts are out of date; run python -m scripts.docs")
+            stale = 1
+        else:
+            page.write_text(filled(text), encoding="utf-8")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""`coli` as a process of its own, with the embedded model: signals, pipes, locales, terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COLI = [sys.executable, "-c", "from colibri.cli import main; main()"]
+LONG = ["--ignore-eos", "--max-tokens", "1900", "--seed", "1"]
+
+
+def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*COLI, *arguments], **(pipes | options))
+
+
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err.decode()
+
+
+def test_embedded_model_answers_and_tells_what_happened() -> None:
+    code, out, err = finish(start("run", "--chat", "--temperature", "0", "Hello! Who are you?"))
+    assert code == 0
+    assert b"Colibri" in out
+    for fact in ("tok/s", "first token after", "hits", "read", "resident", "of a budget of"):
+        assert fact in err
+
+
+def test_interrupt_while_decoding() -> None:
+    process = start("run", *LONG, "Once upon a time")
+    assert process.stdout is not None
+    first = os.read(process.stdout.fileno(), 1)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert time.monotonic() - begin < 5
+    assert code == 130
+    assert (first + out).endswith(b"\n")
+    assert "ended by interruption" in err
+    assert "Traceback" not in err
+
+
+def test_interrupt_while_the_prompt_is_read() -> None:
+    prompt = "word " * 1500
+    process = start("run", "--cache-experts", "1", "--prefill-chunk", "1", prompt)
+    assert process.stderr is not None
+    while b"peak" not in process.stderr.readline():  # the plan's last line
+        pass
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert (code, out) == (130, b"")
+    assert "Traceback" not in err
+
+
+def test_broken_pipe_is_quiet() -> None:
+    with start("run", "-q", *LONG, "Once upon a time") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        os.read(process.stdout.fileno(), 1)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk_is_said() -> None:
+    with open("/dev/full", "wb") as full:
+        code, _, err = finish(start("run", "-q", "Once", stdout=full))
+    assert code == 1
+    assert err == "coli: error: No space left on device: standard output\n"
+
+
+def test_closed_streams_are_no_crash() -> None:
+    command = '"$0" -c "from colibri.cli import main; main()" run -q --max-tokens 3 Once >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command, sys.executable], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}],
+)
+def test_any_locale(environment: dict[str, str]) -> None:
+    arguments = ("run", "-q", "--max-tokens", "8", "床前明月光")
+    code, out, err = finish(start(*arguments, env=os.environ | environment))
+    assert (code, err) == (0, "")
+    assert out.strip()
+
+
+def test_errors_have_no_traceback_unless_asked_for() -> None:
+    code, _, err = finish(start("run", "--model", "/nonexistent/model", "x"))
+    assert (code, err) == (4, "coli: error: /nonexistent/model: no such directory\n")
+    debug = os.environ | {"COLI_DEBUG": "1"}
+    assert "Traceback" in finish(start("run", "--model", "/nonexistent/model", "x", env=debug))[2]
+
+
+READY = "\x1b[?2004h"  # the input line has asked the terminal to mark pastes
+
+
+class Terminal:
+    """A person at a terminal, as far as the program can tell."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        streams = {"stdin": slave, "stdout": slave, "stderr": slave}
+        environment = os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        self.process = start(*arguments, **streams, env=environment, start_new_session=True)
+        os.close(slave)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Text that comes after all that was waited for before."""
+        end = time.monotonic() + 30
+        while text not in self.seen:
+            assert time.monotonic() < end, self.seen
+            if select.select([self._master], [], [], 0.2)[0]:
+                self.seen += os.read(self._master, 65536).decode(errors="replace")
+        self.seen = self.seen.partition(text)[2]
+
+    def close(self) -> int:
+        code = self.process.wait(30)
+        os.close(self._master)
+        return code
+
+
+def test_chat_in_a_terminal() -> None:
+    terminal = Terminal("chat", "--temperature", "0", *LONG)
+    terminal.wait_for("Ctrl-D leaves")
+    terminal.wait_for(READY)
+    terminal.type("\x1b[200~Hello!\nWho are you?\x1b[201~\r")  # a paste of two lines
+    terminal.wait_for("Colibri")  # the beginning of a long answer
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.wait_for("(stopped)")
+    terminal.wait_for(READY)
+    terminal.type("/stats\r")
+    terminal.wait_for("ended by interruption")
+    terminal.wait_for(READY)
+    terminal.type("\x04")
+    assert terminal.close() == 0

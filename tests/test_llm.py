@@ -1,0 +1,210 @@
+"""The public class: answers, streams, refusals, faults, and life after each of them."""
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import colibri.llm
+import golden
+from colibri import LLM, SamplingParams
+from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
+from colibri.experts.streamed import StreamedExperts
+
+GREEDY = SamplingParams(temperature=0, max_tokens=32)
+QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
+
+
+@pytest.fixture(scope="module")
+def demo() -> Any:
+    with LLM() as llm:
+        yield llm
+
+
+def test_embedded_model_answers(demo: LLM) -> None:
+    answer = demo.chat(QUESTION, GREEDY)
+    assert "Lisbon" in answer.text
+    assert answer.finish_reason == "stop"
+    assert answer.prompt_tokens > 0
+
+
+def test_stream_is_the_same_text_in_pieces(demo: LLM) -> None:
+    chunks = list(demo.stream_chat(QUESTION, GREEDY))
+    whole = demo.chat(QUESTION, GREEDY)
+    assert "".join(c.text for c in chunks) == whole.text
+    assert [i for c in chunks for i in c.token_ids] == list(whole.token_ids)
+    assert [c.finish_reason for c in chunks if c.finish_reason] == ["stop"]
+    assert len(chunks) > 3
+
+
+def test_seed_decides_and_nothing_else(demo: LLM) -> None:
+    params = SamplingParams(temperature=0.9, max_tokens=20, seed=5)
+    first = demo.generate("The hummingbird", params)
+    demo.generate("Something else", GREEDY)
+    assert demo.generate("The hummingbird", params).token_ids == first.token_ids
+    batch = demo.generate(["A cat", "The hummingbird", "A dog and a cat"], params)
+    assert batch[1].token_ids == first.token_ids
+
+
+def test_logprobs_equal_teacher_forcing(demo: LLM) -> None:
+    prompt = demo.render(QUESTION)
+    params = SamplingParams(temperature=0, max_tokens=6, logprobs=3)
+    answer = demo.generate(prompt, params)
+    logits = demo.forward([*prompt, *answer.token_ids]).astype(np.float64)
+    assert answer.logprobs is not None
+    for i, entry in enumerate(answer.logprobs):
+        row = logits[len(prompt) - 1 + i]
+        log_p = row - row.max() - np.log(np.exp(row - row.max()).sum())
+        assert entry.logprob == pytest.approx(log_p[entry.token_id], abs=1e-5)
+        assert [i for i, _ in entry.top] == list(np.argsort(-row, kind="stable")[:3])
+
+
+def test_stop_string_ends_before_itself(demo: LLM) -> None:
+    whole = demo.chat(QUESTION, GREEDY).text
+    stopped = demo.chat(QUESTION, SamplingParams(temperature=0, max_tokens=32, stop=("Portugal",)))
+    assert stopped.finish_reason == "stop"
+    assert stopped.text == whole[: whole.index("Portugal")]
+
+
+def test_max_tokens_and_context(demo: LLM) -> None:
+    params = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True)
+    assert demo.generate("One", params).finish_reason == "length"
+    with LLM(context=16) as llm:
+        long = SamplingParams(temperature=0, max_tokens=100, ignore_eos=True)
+        answer = llm.generate([5] * 10, long)
+        assert len(answer.token_ids) == 6
+        assert answer.finish_reason == "length"
+        with pytest.raises(CapacityError, match=r"16 tokens.*15"):
+            llm.generate([5] * 16, GREEDY)
+        with pytest.raises(CapacityError, match=r"17 tokens.*16"):
+            llm.forward([5] * 17)
+
+
+@pytest.mark.parametrize("ids", [[], [-1], [4096], [5, 10**9]])
+def test_token_ids_are_checked(demo: LLM, ids: list[int]) -> None:
+    with pytest.raises(ColibriError, match=r"empty|vocabulary"):
+        demo.forward(ids)
+    with pytest.raises(ColibriError, match=r"empty|vocabulary"):
+        demo.generate(ids, GREEDY)
+
+
+def test_calls_from_several_threads_queue(demo: LLM) -> None:
+    prompts = [list(range(10 + i, 40 + 2 * i)) for i in range(6)]
+    alone = [demo.forward(p) for p in prompts]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(demo.forward, prompts))
+    for a, b in zip(alone, together, strict=True):
+        assert (a.view(np.uint32) == b.view(np.uint32)).all()
+
+
+def test_without_a_tokenizer(model_of: Any) -> None:
+    with LLM(golden.tiny("olmoe")) as llm:
+        assert len(llm.generate([5, 6, 7], GREEDY).token_ids) > 0
+        with pytest.raises(TokenizerError, match=r"tokenizer\.json"):
+            llm.generate("text", GREEDY)
+        with pytest.raises(TokenizerError, match="chat template"):
+            llm.chat(QUESTION)
+
+
+def test_closing_a_stream_cancels(demo: LLM) -> None:
+    params = SamplingParams(temperature=0, max_tokens=1500, ignore_eos=True)
+    stream = demo.stream("Once", params)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    wait_until(lambda: not demo._engine.busy)
+    assert demo.stats().decode_tokens < 1000
+
+
+def test_cancel_in_prefill_takes_effect_within_a_layer(tmp_path: Path) -> None:
+    with LLM(prefill_chunk=32) as llm:
+        seen: list[Any] = []
+        stream = llm.stream([7] * 1500, GREEDY, on_progress=seen.append)
+        thread = threading.Thread(target=lambda: [None for _ in stream])
+        thread.start()
+        wait_until(lambda: len(seen) >= 3)
+        request = llm._engine._running[0].request
+        request.cancel()
+        thread.join(10)
+        assert not thread.is_alive()
+        assert seen[-1].tokens_done < 1500
+        assert seen[0].tokens_total == 1500
+        assert llm.chat(QUESTION, GREEDY).finish_reason == "stop"
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match="trunk_bit.*trunk_bits"):
+        LLM(trunk_bit=8)
+    with pytest.raises(ConfigError, match="trunk_bits"):
+        LLM(trunk_bits=5)
+    with pytest.raises(ConfigError, match="stored at 8 bits"):
+        LLM(trunk_bits="source")
+    with pytest.raises(CapacityError, match="least that works"):
+        LLM(ram="20MB")
+
+
+def test_closed_model_says_so() -> None:
+    llm = LLM()
+    llm.close()
+    llm.close()
+    with pytest.raises(ColibriError, match="closed"):
+        llm.forward([1, 2])
+
+
+class FaultyDisk:
+    """os.preadv that fails while `broken`."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.failures = 0
+
+    def __call__(self, fd: int, buffers: list[Any], offset: int) -> int:
+        if self.broken:
+            self.failures += 1
+            raise OSError(5, "Input/output error")
+        return os.preadv(fd, buffers, offset)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
+    disk = FaultyDisk()
+    monkeypatch.setattr(
+        colibri.llm, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
+    )
+    return disk
+
+
+def test_failed_expert_read_ends_one_answer_and_no_more(disk: FaultyDisk) -> None:
+    with LLM(cache_experts=4) as llm:
+        expected = llm.chat(QUESTION, GREEDY)
+        disk.broken = True
+        with pytest.raises(ReadError, match=r"experts-L0000\d.*"):
+            llm.chat(QUESTION, GREEDY)
+        assert disk.failures >= 3
+        disk.broken = False
+        assert llm.chat(QUESTION, GREEDY).token_ids == expected.token_ids
+
+
+def test_read_fault_in_mid_answer(disk: FaultyDisk) -> None:
+    params = SamplingParams(temperature=0, max_tokens=200, ignore_eos=True)
+    with LLM(cache_experts=4) as llm:
+        stream = llm.stream("Once upon a time", params)
+        next(stream)
+        disk.broken = True
+        with pytest.raises(ReadError):
+            list(stream)
+        disk.broken = False
+        assert llm.chat(QUESTION, GREEDY).finish_reason == "stop"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)

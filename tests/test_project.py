@@ -1,0 +1,136 @@
+"""What the project says of itself: start-up times, dependency directions, stub, documents."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from colibri.config import SETTINGS, EngineConfig
+from scripts import docs, stub
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def cpu_seconds(code: str) -> float:
+    """The best of three starts. Processor time, which a busy machine hardly changes."""
+    return min(_cpu_seconds(code) for _ in range(3))
+
+
+def _cpu_seconds(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def test_help_is_instant() -> None:
+    assert cpu_seconds("from colibri.cli.app import run; run(['--help'])") < 0.4
+
+
+def test_import_is_quick() -> None:
+    assert cpu_seconds("import colibri; colibri.LLM") < 0.5
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        (
+            "from colibri.cli.app import run; run(['--help'])",
+            "numpy tokenizers rich jinja2",
+        ),
+        ("from colibri.cli.app import run; run(['run', '--help'])", "numpy tokenizers rich"),
+        ("import colibri", "numpy tokenizers click"),
+        ("import colibri; colibri.LLM", "torch transformers click rich prompt_toolkit"),
+    ],
+)
+def test_nothing_is_imported_before_its_use(code: str, absent: str) -> None:
+    check = f"{code}; import sys; sys.exit(bool({set(absent.split())} & sys.modules.keys()))"
+    subprocess.run([sys.executable, "-c", check], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_dependency_directions() -> None:
+    tool = Path(sys.executable).with_name("lint-imports")
+    result = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
+def test_stub_says_what_the_native_module_says() -> None:
+    written = stub.signatures(stub.STUB.read_text(encoding="utf-8"))
+    assert stub.differences(written, stub.signatures(stub.reported())) == []
+
+
+def test_stub_comparison_sees_drift() -> None:
+    real = stub.signatures(
+        "def f(x: Annotated[NDArray[numpy.float32], dict()], n: int) -> None: ..."
+    )
+    assert (
+        stub.differences(
+            stub.signatures("def f(x: NDArray[np.float32], n: int) -> None: ..."), real
+        )
+        == []
+    )
+    for drifted in (
+        "def f(x: NDArray[np.float64], n: int) -> None: ...",
+        "def f(x: NDArray[np.float32], k: int) -> None: ...",
+        "def f(x: NDArray[np.float32], n: int) -> int: ...",
+        "def g(x: NDArray[np.float32], n: int) -> None: ...",
+    ):
+        assert stub.differences(stub.signatures(drifted), real)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if "generated" in p.read_text()], ids=lambda p: p.name
+)
+def test_generated_parts_are_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert docs.filled(text) == text, "run python -m scripts.docs"
+
+
+def test_every_generated_part_is_in_a_page() -> None:
+    found = {
+        name for page in PAGES for name in re.findall(r"<!-- (\w+): generated", page.read_text())
+    }
+    assert found == set(docs.PARTS)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_readme_names_only_flags_and_commands_that_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    help_text = docs.help_texts()
+    for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
+        assert flag in help_text, flag
+    for command in set(re.findall(r"coli ([a-z]+) ", text)):
+        assert f"coli {command}" in help_text, command
+    for target in set(re.findall(r"make ([a-z]+)`?$", text, re.MULTILINE)):
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+
+
+def test_readme_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "Paris" in out
+    assert out.endswith("stop\n")
+
+
+def test_settings_reach_the_constructor_of_llm() -> None:
+    from colibri import LLM
+    from colibri.errors import ConfigError
+
+    for setting in SETTINGS:
+        default = getattr(EngineConfig(), setting.field)
+        if default is not None:
+            with pytest.raises(ConfigError, match=setting.field):
+                LLM("/nonexistent", **{setting.field: "nonsense"})
