@@ -119,6 +119,19 @@ def test_a_decoder_that_is_not_known_is_refused(decoder: object, tmp_path: Path)
     assert "decoder" in load_error(directory)
 
 
+def test_what_would_crash_the_library_is_refused(tmp_path: Path) -> None:
+    directory = kit.save(tmp_path, kit.byte_level())
+    kit.edit(directory, lambda data: data["model"].update(continuing_subword_prefix="##"))
+    assert "continuing_subword_prefix" in load_error(directory)
+
+
+def test_an_unknown_word_without_a_token_for_it(tmp_path: Path) -> None:
+    directory = kit.save(tmp_path, kit.words())
+    kit.edit(directory, lambda data: data["model"].update(unk_token="nowhere"))
+    with pytest.raises(TokenizerError, match="cannot encode"):
+        Tokenizer.load(directory).encode("strange", False)
+
+
 def test_objects_are_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"a": ["é", None]}), "utf-8")

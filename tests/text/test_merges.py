@@ -78,6 +78,22 @@ def test_merges_of_a_vocabulary_without_ranks_are_asked_for(tmp_path: Path) -> N
         Tokenizer.load(directory)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"added_tokens": 5}, "added_tokens"),
+        ({"added_tokens": [5]}, "added_tokens"),
+        ({"model": {"type": "BPE", "vocab": {"a": None}}}, "vocab"),
+        ({"model": {"vocab": {"a": "b"}}}, "vocab"),
+    ],
+)
+def test_other_damage_while_merges_are_missing(change: Any, words: str, demo: Path) -> None:
+    with_model(demo, merges=[])
+    kit.edit(demo, lambda data: data.update(change))
+    with pytest.raises(TokenizerError, match=rf"tokenizer\.json: .*{words}"):
+        Tokenizer.load(demo)
+
+
 def test_single_characters_need_no_merges(tmp_path: Path) -> None:
     directory = kit.save(tmp_path, kit.byte_level())
 

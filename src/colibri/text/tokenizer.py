@@ -54,6 +54,7 @@ class Tokenizer:
         data = read_object(path)
         if not isinstance(data.get("model"), dict):
             raise TokenizerError(f"{path}: it has no model object; this is not a tokenizer's file")
+        _check_model(data["model"], path)
         changed = complete_merges(data, path)
         text = msgspec.json.encode(data) if changed else read_bytes(path)
         library = _parse(text, path)
@@ -70,7 +71,10 @@ class Tokenizer:
         own: encode it without.
         """
         _check_text(text)
-        encoding = self._library.encode(text, add_special_tokens=add_special_tokens)
+        try:
+            encoding = self._library.encode(text, add_special_tokens=add_special_tokens)
+        except Exception as error:  # the library raises nothing narrower
+            raise TokenizerError(f"the tokenizer cannot encode this text: {error}") from None
         if not add_special_tokens:
             return list(encoding.ids)
         return self._around(list(encoding.ids), encoding.special_tokens_mask)
@@ -169,6 +173,15 @@ def _absent(directory: Path) -> str:
     found = [name for name in _OTHER_KINDS if (directory / name).exists()]
     hint = f"; {', '.join(found)} cannot be used in its place" if found else ""
     return f"{directory}: there is no tokenizer.json{hint}; copy it from the model's source"
+
+
+def _check_model(model: dict[str, Any], path: Path) -> None:
+    """What the library would meet with a crash of the process instead of an error."""
+    if prefix := model.get("continuing_subword_prefix"):
+        if model.get("type") in (None, "BPE"):
+            raise TokenizerError(
+                f"{path}: model.continuing_subword_prefix is {prefix!r}; only null is supported"
+            )
 
 
 def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
