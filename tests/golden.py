@@ -25,6 +25,7 @@ class Ref:
     greedy_ids: list[int]
     prompt_logits: NDArray[np.float32]  # [prompt, vocab]
     last_logits: NDArray[np.float32]  # [vocab], after prompt + all greedy ids
+    cast_logits: NDArray[np.float32]  # [prompt, vocab], of the weights rounded to bf16
 
 
 def tiny(family: str) -> Path:
@@ -41,6 +42,7 @@ def load_reference(directory: Path) -> Ref:
             greedy_ids=ids["greedy_ids"],
             prompt_logits=logits["prompt_logits"],
             last_logits=logits["last_logits"],
+            cast_logits=logits["cast_logits"],
         )
 
 
