@@ -25,7 +25,6 @@ class Ref:
     greedy_ids: list[int]
     prompt_logits: NDArray[np.float32]  # [prompt, vocab]
     last_logits: NDArray[np.float32]  # [vocab], after prompt + all greedy ids
-    cast_logits: NDArray[np.float32]  # [prompt, vocab], of the weights rounded to bf16
 
 
 def tiny(family: str) -> Path:
@@ -42,10 +41,16 @@ def load_reference(directory: Path) -> Ref:
             greedy_ids=ids["greedy_ids"],
             prompt_logits=logits["prompt_logits"],
             last_logits=logits["last_logits"],
-            cast_logits=logits["cast_logits"],
         )
 
 
 def reference(family: str) -> Ref:
     """The reference of a committed fixture."""
     return load_reference(tiny(family))
+
+
+def cast_logits(family: str) -> NDArray[np.float32]:
+    """transformers' logits [prompt, vocab] of a committed fixture's weights rounded to bf16."""
+    with np.load(tiny(family) / "logits.npz") as logits:
+        rounded: NDArray[np.float32] = logits["cast_logits"]
+        return rounded
