@@ -58,16 +58,21 @@ COLI_INLINE float max_lane(f32x16 x) {
   return m;
 }
 
+COLI_INLINE void set_outside(float* s, int first, int last, float x) {
+  for (int j = 0; j < first; j++) s[j] = x;
+  for (int j = last; j < kBlock; j++) s[j] = x;
+}
+
 // Scores of one pair become weights exp(score - highest); returns what earlier sums must be multiplied by.
 // An infinite score (overflow) becomes NaN: x + 0 * x.
 float weigh_block(float* s, int first, int last, float scale, float& highest, float& mass) {
   f32x16 x[4], top = set1(-kInf);
+  set_outside(s, first, last, 0.f);  // never computed
   for (int i = 0; i < 4; i++) {
     x[i] = mul(load(s + 16 * i), set1(scale));
     store(s + 16 * i, fma(x[i], zero(), x[i]));
   }
-  for (int j = 0; j < first; j++) s[j] = -kInf;
-  for (int j = last; j < kBlock; j++) s[j] = -kInf;
+  set_outside(s, first, last, -kInf);
   for (int i = 0; i < 4; i++) {
     x[i] = load(s + 16 * i);
     top = max(x[i], top);
@@ -94,22 +99,19 @@ COLI_INLINE void prefetch(const float* row, int64_t n) {
 // P pairs that see the same slots [first, last) of the block. The values of these keys, and the keys of the unit
 // after this one, are fetched meanwhile: rows lie far apart, where the hardware does not foresee them.
 template <int P>
-__attribute__((noinline)) void tile(const Attend& a, const Pairs& w, int64_t pair, const Unit& b, const Unit* next, int first, int last) {
+__attribute__((noinline)) void tile(const Attend& a, const Pairs& w, int64_t pair, const Unit& u, const Unit* next, int first, int last) {
   alignas(64) float s[P * kBlock];
   float shrink[P];
   for (int j = first / 16 * 16; j < last; j += 16 / P) {
     for (int n = j; next && n < j + 16 / P; n++) {
-      prefetch(b.v[n], a.dv);
+      prefetch(u.v[n], a.dv);
       prefetch(next->k[n], a.dk);
     }
-    dot_tile<P>(w.q + pair * w.q_stride, w.q_stride, b.k + j, a.dk, s + j, kBlock);
+    dot_tile<P>(w.q + pair * w.q_stride, w.q_stride, u.k + j, a.dk, s + j, kBlock);
   }
-  for (int p = 0; p < P; p++) {
-    for (int j = 0; j < first / 16 * 16; j++) s[kBlock * p + j] = 0.f;
-    for (int j = (last + 15) / 16 * 16; j < kBlock; j++) s[kBlock * p + j] = 0.f;
+  for (int p = 0; p < P; p++)
     shrink[p] = weigh_block(s + kBlock * p, first, last, a.scale, w.highest[pair + p], w.mass[pair + p]);
-  }
-  weighted_tile<P>(s, shrink, b.v, first, last, a.dv, w.sum + pair * w.sum_stride, w.sum_stride);
+  weighted_tile<P>(s, shrink, u.v, first, last, a.dv, w.sum + pair * w.sum_stride, w.sum_stride);
 }
 
 // `next` is null where another tile of this unit fetches.
@@ -129,15 +131,15 @@ COLI_INLINE Span clip(Span s, int64_t base) {
 }
 
 // Neighbouring rows that see the same slots go together.
-void unit_rows(const Attend& a, const AttendTask& t, const Span* spans, const Pairs& w, const Unit& b, const Unit& next) {
-  int64_t rows = t.row1 - t.row0, heads = t.head1 - t.head0, pair0 = (b.kv - t.kv0) * rows * heads;
+void unit_rows(const Attend& a, const AttendTask& t, const Span* spans, const Pairs& w, const Unit& u, const Unit& next) {
+  int64_t rows = t.row1 - t.row0, heads = t.head1 - t.head0, pair0 = (u.kv - t.kv0) * rows * heads;
   for (int64_t r = 0, end; r < rows; r = end) {
-    Span s = clip(spans[r], b.base);
+    Span s = clip(spans[r], u.base);
     for (end = r + 1; end < rows; end++) {
-      Span o = clip(spans[end], b.base);
+      Span o = clip(spans[end], u.base);
       if (o.begin != s.begin || o.end != s.end) break;
     }
-    if (s.begin < s.end) tiles(a, w, pair0 + r * heads, pair0 + end * heads, b, r ? nullptr : &next, (int)s.begin, (int)s.end);
+    if (s.begin < s.end) tiles(a, w, pair0 + r * heads, pair0 + end * heads, u, r ? nullptr : &next, (int)s.begin, (int)s.end);
   }
 }
 
@@ -175,13 +177,13 @@ void attend(const Attend& a, const AttendTask& t, float* scratch) {
     all.end = s.end > all.end ? s.end : all.end;
   }
   Pairs w = make_pairs(a, t, scratch);
-  Unit now, next;
-  set_unit(a, t.row0, all.end, all.begin / kBlock * kBlock, t.kv0, now);
-  while (now.base < all.end) {
+  Unit units[2];
+  set_unit(a, t.row0, all.end, all.begin / kBlock * kBlock, t.kv0, units[0]);
+  for (int at = 0; units[at].base < all.end; at ^= 1) {
+    Unit &now = units[at], &next = units[at ^ 1];
     bool same_block = now.kv + 1 < t.kv1;
     set_unit(a, t.row0, all.end, same_block ? now.base : now.base + kBlock, same_block ? now.kv + 1 : t.kv0, next);
     unit_rows(a, t, spans, w, now, next);
-    now = next;
   }
   finish(a, t, w);
 }

@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from colibri.convert.loop import convert
 
 import golden
 from colibri.container.jsonfile import read_json
+from colibri.convert.loop import convert
 from colibri.models.registry import family_for
 
 ModelOf = Callable[[str, str], Path]

@@ -47,3 +47,10 @@ def load_reference(directory: Path) -> Ref:
 def reference(family: str) -> Ref:
     """The reference of a committed fixture."""
     return load_reference(tiny(family))
+
+
+def cast_logits(family: str) -> NDArray[np.float32]:
+    """transformers' logits [prompt, vocab] of a committed fixture's weights rounded to bf16."""
+    with np.load(tiny(family) / "logits.npz") as logits:
+        rounded: NDArray[np.float32] = logits["cast_logits"]
+        return rounded

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 def assert_same_bits(got: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
     assert got.dtype == expected.dtype == np.float32
     differing = got.view(np.uint32) != expected.view(np.uint32)
+    largest = np.abs(got - expected).max()
     assert not differing.any(), (
-        f"{differing.sum()} of {differing.size} logits differ, by up to {np.abs(got - expected).max()}"
+        f"{differing.sum()} of {differing.size} logits differ, by up to {largest}"
     )

@@ -39,7 +39,8 @@ def test_source_precision(family: str) -> None:
 
 
 def test_bf16_file_equals_its_values_in_fp32(family: str, tmp_path: Path) -> None:
-    """A bf16 checkpoint loses what the cast loses and nothing more."""
+    """A bf16 checkpoint loses what the cast loses and nothing more: to the bit against the same
+    values in fp32, and against transformers' own logits of the rounded weights."""
     ref = golden.reference(family)
     cast = copy_with(family, tmp_path / "cast", lambda w: round_to_bf16(w))
     bf16 = copy_with(family, tmp_path / "bf16", lambda w: round_to_bf16(w), as_bf16=True)
@@ -48,6 +49,7 @@ def test_bf16_file_equals_its_values_in_fp32(family: str, tmp_path: Path) -> Non
     with LLM(bf16, **EXACT) as llm:
         got = llm.forward(ref.prompt_ids)
     assert (got.view(np.uint32) == expected.view(np.uint32)).all()
+    assert np.abs(got - golden.cast_logits(family)).max() <= 1e-3
 
 
 def test_int8_experts(family: str, model_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def test_cancel_in_prefill_takes_effect_within_a_layer(tmp_path: Path) -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(ConfigError, match="trunk_bit.*trunk_bits"):
+    with pytest.raises(ConfigError, match=r"trunk_bit.*trunk_bits"):
         LLM(trunk_bit=8)
     with pytest.raises(ConfigError, match="trunk_bits"):
         LLM(trunk_bits=5)

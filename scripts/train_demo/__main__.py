@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 
 from scripts.train_demo.chat.generate import conversations, held_out
 from scripts.train_demo.shape import MINI, Shape
+
+if TYPE_CHECKING:
+    from scripts.train_demo.model import Model
 
 _HELD_SEED = 99
 
@@ -64,11 +68,20 @@ def _train(args: argparse.Namespace) -> None:
     print("finished" if finished else "stopped; run the same command to go on")
 
 
-def _judge(args: argparse.Namespace) -> None:
+def _trained(args: argparse.Namespace) -> Model:
+    import torch
+
     from scripts.train_demo.checkpoint import load
+
+    # Matrices this small lose more than they gain with several threads.
+    torch.set_num_threads(1)
+    return load(args.work / "run" / "last.pt").model
+
+
+def _judge(args: argparse.Namespace) -> None:
     from scripts.train_demo.judge import judge, table
 
-    model = load(args.work / "run" / "last.pt").model
+    model = _trained(args)
     judged = judge(model, _load_tokenizer(args), args.work / "heldout.jsonl", args.limit)
     text = json.dumps(judged, indent=1, ensure_ascii=False)
     (args.work / "judged.json").write_text(text + "\n", encoding="utf-8")
@@ -76,11 +89,10 @@ def _judge(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from scripts.train_demo.checkpoint import load
     from scripts.train_demo.export import export
 
     out = args.work / "checkpoint"
-    model = load(args.work / "run" / "last.pt").model
+    model = _trained(args)
     print(f"{out}: {export(model, args.work / 'tokenizer.json', out)} tensors")
     if args.check:
         from scripts.train_demo.verify import verify

@@ -15,7 +15,7 @@ from scripts.train_demo.shape import Shape
 
 @dataclass
 class Progress:
-    phase: str = "trunk"  # "trunk", "mtp" or "done"
+    phase: str = "trunk"  # the optimiser belongs to it: "trunk" or "mtp"
     tokens: dict[str, int] = field(default_factory=lambda: {"trunk": 0, "mtp": 0})
 
 

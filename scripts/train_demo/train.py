@@ -114,7 +114,6 @@ class Recorder:
             self._saved = time.monotonic()
 
     def save(self) -> None:
-        self.progress.phase = self.shared.phase.name
         self.progress.tokens[self.shared.phase.name] = int(self.shared.tokens.value)
         state = self.worker.optimizer.state_dict()
         save(self.run / "last.pt", Checkpoint(self.shared.model, self.progress, state))
@@ -165,8 +164,29 @@ def _start(directory: Path, shape: Shape) -> Checkpoint:
     return Checkpoint(Model(shape), Progress(), None)
 
 
+def _prepare(phase: Phase, checkpoint: Checkpoint) -> None:
+    """Before a phase: what an earlier one left does not fit any more."""
+    model, progress = checkpoint.model, checkpoint.progress
+    if progress.phase != phase.name:
+        checkpoint.optimizer = None
+    progress.phase = phase.name
+    if phase.name == "trunk":
+        progress.tokens["mtp"] = 0  # a trunk that moves on needs its draft trained again
+    elif progress.tokens["mtp"] == 0:
+        # The draft block starts as a copy of the trunk's last layer.
+        model.mtp.block.load_state_dict(model.layers[-1].state_dict())
+
+
+def _stop_on_signals(stop: Any) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
 def train(directory: Path, shape: Shape, settings: Settings, minutes: float | None) -> bool:
-    """Train, or go on training; False when `minutes` or a signal ended it before the goal."""
+    """Train, or go on training; False when `minutes` or a signal ended it before the goal.
+
+    A finished run goes on where `settings` ask for more tokens.
+    """
     (directory / "run").mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
@@ -174,23 +194,16 @@ def train(directory: Path, shape: Shape, settings: Settings, minutes: float | No
     checkpoint.model.share_memory()
     context = mp.get_context("spawn")
     stop = context.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    _stop_on_signals(stop)
     end = time.monotonic() + minutes * 60 if minutes is not None else float("inf")
-    order = phases(settings)
-    names = [phase.name for phase in order]
-    at = names.index(checkpoint.progress.phase) if checkpoint.progress.phase in names else 2
-    for phase in order[at:]:
-        done = checkpoint.progress.tokens[phase.name]
-        if phase.name == "mtp" and done == 0:
-            # The draft block starts as a copy of the trunk's last layer.
-            checkpoint.model.mtp.block.load_state_dict(checkpoint.model.layers[-1].state_dict())
-        tokens = context.Value("q", done)
+    for phase in phases(settings):
+        if checkpoint.progress.tokens[phase.name] >= phase.total:
+            continue
+        _prepare(phase, checkpoint)
+        tokens = context.Value("q", checkpoint.progress.tokens[phase.name])
         shared = Shared(checkpoint.model, phase, settings, tokens, stop, directory)
         _run_phase(shared, checkpoint, end)
         if int(tokens.value) < phase.total:
             return False
         checkpoint.optimizer = None
-    checkpoint.progress.phase = "done"
-    save(directory / "run" / "last.pt", checkpoint)
     return True

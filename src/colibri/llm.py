@@ -21,7 +21,7 @@ from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
-from colibri.planner.plan import Machine, bits_text, make_plan
+from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
@@ -131,6 +131,7 @@ class LLM:
             slots_per_layer=dict(self.plan.slots),
             planes=planes,
             readers=config.readers,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
             cancelled=lambda: self._engine.step_cancelled(),
         )
         loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
@@ -144,8 +145,9 @@ class LLM:
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         self.load_line = (
-            f"{path.name} ({family.name}): experts {scheme}, trunk at {bits_text(self.plan.trunk_bits)}, "
-            f"embedding {config.embed_bits} bits, activations {config.activations}, "
+            f"{path.name} ({family.name}): experts {scheme}, "
+            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
+            f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
 

@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from convert_kit import Model, tree, write_checkpoint
 
@@ -36,6 +38,15 @@ def whole(source: Path, tmp_path: Path) -> dict[str, str]:
     return tree(tmp_path / "whole")
 
 
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Path]:
+    """In memory where the system has such a place: hundreds of renames are slow on a disk."""
+    memory = Path("/dev/shm")
+    parent = memory if os.access(memory, os.W_OK) else tmp_path
+    with tempfile.TemporaryDirectory(prefix="coli-test-", dir=parent) as directory:
+        yield Path(directory) / "work"
+
+
 def dying(source: Path, work: Path, mode: str, stride: int) -> list[dict[str, Any]]:
     command = [sys.executable, str(DRIVER), str(source), str(work), mode, str(stride)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -45,10 +56,10 @@ def dying(source: Path, work: Path, mode: str, stride: int) -> list[dict[str, An
 
 @pytest.mark.parametrize(("mode", "stride"), [("plain", 3), ("delete", 5), ("force", 7)])
 def test_killed_at_any_instant_and_resumed(
-    source: Path, whole: dict[str, str], tmp_path: Path, mode: str, stride: int
+    source: Path, whole: dict[str, str], work: Path, mode: str, stride: int
 ) -> None:
     shards = sorted(p.name for p in source.glob("*.safetensors"))
-    states = dying(source, tmp_path / "work", mode, stride)
+    states = dying(source, work, mode, stride)
     assert len(states) > 10
     assert [s["killed"] for s in states] == [True] * (len(states) - 1) + [False]
     deleted_early = 0
@@ -137,6 +148,17 @@ def test_finished_shards_are_not_written_again(source: Path, tmp_path: Path) -> 
     assert {p.name: p.stat().st_mtime_ns for p in out.glob("*.safetensors")}.items() >= kept.items()
     assert seen[0].bytes_done > 0
     assert not {p.file for p in seen} & kept.keys()
+
+
+def test_multipliers_of_a_packed_trunk_survive_a_stop(tmp_path: Path) -> None:
+    tensors = MODEL.tensors(dtype="f32")
+    tensors["lm_head.weight"] *= np.float32(1e-7)
+    source = write_checkpoint(tmp_path / "source", tensors)
+    unfinished(source, tmp_path / "out", store_trunk=8)
+    manifest = run(source, tmp_path / "out", store_trunk=8)
+    assert {p.name for p in manifest.packed if p.multiplier != 1} == {"lm_head.weight"}
+    run(source, tmp_path / "whole", store_trunk=8)
+    assert tree(tmp_path / "out") == tree(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,18 @@ def test_a_full_cache_gives_up_the_least_recently_used():
     assert cache.evictions == 1
 
 
+def test_recovery_frees_what_was_in_use_or_in_flight_and_keeps_what_is_resident():
+    cache = LayerCache(EXPERTS, [10, 11, 12], LeastRecentlyUsed())
+    for expert in (0, 1, 2):
+        assert cache.reserve(expert) is not None
+    cache.landed(0)
+    cache.landed(1)
+    cache.recover()
+    assert cache.resident.nonzero()[0].tolist() == [0, 1]
+    fill(cache, [3, 4, 5])
+    assert cache.resident.nonzero()[0].tolist() == [3, 4, 5]
+
+
 def test_shrinking_returns_slots_that_nobody_has():
     cache = LayerCache(EXPERTS, [10, 11, 12], LeastRecentlyUsed())
     fill(cache, [0, 1])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from promises import assert_same_bits
 from colibri import LLM
 from colibri.kernels import cpu
 from colibri.layers.step import Step
+from promises import assert_same_bits
 
 F32 = NDArray[np.float32]
 

@@ -75,19 +75,20 @@ def test_error_of_quantised_activations(planes, bound):
     assert bound / 50 < error < bound
 
 
-def test_extreme_weights_do_not_overflow_the_integer_sums():
-    """All weights and activations at the ends of their ranges, in every combination of signs."""
-    for scheme in SCHEMES:
-        w = np.repeat(np.float32([[8], [-8]]), 16, axis=0) * np.ones((1, 128), np.float32)
-        w[::2, ::2] *= -1
-        x = np.ones((4, 128), np.float32)
-        x[1] *= -1
-        x[2, ::2] *= -1
-        m = pack_matrix(w, scheme)
-        y = every_way(lambda x=x, m=m: matmul(x, m))
-        assert_close(y, twin(x, m, 2))
-        exact = x @ packing.unpack(m.data, scheme, 32, 128, 1.0).T
-        np.testing.assert_allclose(y, exact, atol=2e-2)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_extreme_weights_do_not_overflow_the_integer_sums(scheme):
+    """All but one weight of a group at the end of its range, and all activations at theirs."""
+    sign = np.repeat(np.float32([1, -1]), 16)[:, None]
+    w = sign * np.full((32, 128), -7 if scheme == "int4-gs64" else -8, np.float32)
+    w[:, ::64] = 8 * sign  # int4: sets the scale, so that the others are stored as 15
+    x = np.ones((4, 128), np.float32)
+    x[1] *= -1
+    x[2, ::2] *= -1
+    m = pack_matrix(w, scheme)
+    y = every_way(lambda: matmul(x, m))
+    assert_close(y, twin(x, m, 2))
+    exact = x @ packing.unpack(m.data, scheme, 32, 128, 1.0).T
+    np.testing.assert_allclose(y, exact, atol=2e-2)
 
 
 def test_multiplier_scales_the_result():

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,6 +168,7 @@ def test_a_tokens_bits_do_not_depend_on_its_company(scheme):
 def test_multipliers_reach_every_matrix(scheme):
     e = make_experts(2, 2, 64, 64, scheme, exponent=-40)
     assert (e.mults < 1).all()
+    e.mults *= np.float32([1, 2, 4])  # apart, so that none stands for another
     p, x = route(2, 3, 2, 1), activations(2, 3, 64) * np.float32(2.0**40)
     y = run(e, p, x)
     expected = np.zeros_like(y)
@@ -241,3 +243,27 @@ def test_combine_skips_missing_pairs_and_checks_its_arguments():
         combine(pairs, np.int64([[3, -1], [-1, 2]]), weights, y)
     with pytest.raises(ValueError, match="width"):
         combine(pairs, np.int64([[1, -1], [-1, 2]]), weights, np.zeros((2, 41), np.float32))
+
+
+def test_calls_from_several_threads_do_not_mix():
+    e, p = make_experts(8, 4, 128, 128, "int4-gs64"), route(8, 6, 4, 2)
+    inputs = [activations(i, 6, 128) for i in range(8)]
+    expected = [run(e, p, x) for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda x: run(e, p, x), inputs * 5))
+    for i, y in enumerate(results):
+        np.testing.assert_array_equal(bits(y), bits(expected[i % 8]))
+
+
+def test_working_memory_is_reused_from_small_to_large_to_small():
+    e = make_experts(9, 2, 64, 64, "int8-gs64")
+    small, large = route(9, 1, 2, 2), route(9, 20000, 2, 2)  # 11 MB of working memory
+    x = activations(9, 20000, 64)
+    first = run(e, small, x[:1])
+    np.testing.assert_array_equal(run(e, large, x)[19999:], run(e, small_of(large), x[19999:]))
+    np.testing.assert_array_equal(bits(run(e, small, x[:1])), bits(first))
+
+
+def small_of(p):
+    """The pairs of the last token, alone: it visits both experts."""
+    return Pairs(np.int64([0, 1, 2]), np.int64([0, 0]), p.weights[-1], None, None)

@@ -161,3 +161,13 @@ def test_expert_record(scheme):
     np.testing.assert_array_equal(body[6 * size :], packed(down, scheme))
     with pytest.raises(ValueError, match="disagree"):
         packing.pack_expert(gate, up, up, scheme)
+
+
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_the_first_of_equal_magnitudes_sets_the_sign_of_the_scale(first):
+    w = np.zeros((16, 64), np.float32)
+    w[:, 10], w[:, 40] = first, -first
+    data = packed(w, "int4-gs64")
+    np.testing.assert_array_equal(data, reference.pack(w, "int4-gs64", 1.0))
+    np.testing.assert_array_equal(packing.unpack(data, "int4-gs64", 16, 64, 1.0)[:, 10], w[:, 10])
+    assert (data[512:544].view(np.float16) == -first / 8).all()

@@ -1,4 +1,5 @@
-"""Configs that are wrong: every one names its field; null means absent; none ends in a traceback."""
+"""Configs that are wrong: every one names its field; null means absent; none ends in a
+traceback."""
 
 import json
 from typing import Any

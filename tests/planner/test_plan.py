@@ -18,7 +18,7 @@ MACHINE = Machine(total_bytes=16 * GB, available_bytes=8 * GB, rss_bytes=60_000_
 
 def plan_for(family: str = "qwen3_moe", machine: Machine = MACHINE, **settings: Any) -> Plan:
     container = open_container(golden.tiny(family), lambda c: family_for(c).weights_of(c))
-    sizes = Sizes(state_bytes=2_000, activation_bytes=10_000)
+    sizes = Sizes(state_bytes=2_000, activation_bytes=10_000, pair_bytes=1_000)
     return make_plan(EngineConfig(**settings), container, sizes, 4096, 128, machine)
 
 

@@ -25,9 +25,9 @@ class Multiplier:
         self._moe(pairs.experts, pairs.start, pairs.row, pairs.weight, outputs, pairs.number)
 
     def some_pairs(self, experts: list[int], outputs: Floats) -> None:
-        """The same for the pairs of some experts of the union."""
+        """The same for the pairs of some experts of the union, in any order."""
         pairs = self._pairs
-        members = np.searchsorted(pairs.experts, np.sort(experts))
+        members = np.searchsorted(pairs.experts, experts)
         start, number = select(pairs, members)
         row, weight = pairs.row[number], pairs.weight[number]
         self._moe(pairs.experts[members], start, row, weight, outputs, number)

@@ -78,6 +78,7 @@ class Staging:
 
     def wait(self) -> list[int]:
         """Waits for at least one read; the experts that landed. Raises their errors."""
+        assert self._in_flight
         begin = time.perf_counter()
         try:
             jobs: list[Job] = []
@@ -117,7 +118,10 @@ class Staging:
 
 
 def land(stage: LayerStage, jobs: list[Job], traffic: Traffic) -> list[int]:
-    """Makes the experts of finished jobs resident (and pinned), then raises the first error."""
+    """Makes the experts of finished jobs resident (and pinned), then raises the first error.
+
+    A failed expert keeps its slot until settle().
+    """
     errors: list[Exception] = []
     landed: list[int] = []
     for job in jobs:
@@ -127,7 +131,6 @@ def land(stage: LayerStage, jobs: list[Job], traffic: Traffic) -> list[int]:
             landed.append(job.expert)
         else:
             errors.append(job.error)
-            stage.cache.drop(job.expert)
     if errors:
         raise errors[0]
     return landed

@@ -72,8 +72,9 @@ def rope_table(
 
 
 def apply_rope(x: Floats, cos: Floats, sin: Floats, offset: int, interleaved: bool) -> None:
-    """Rotates dimensions offset .. offset + 2 * half of every head of x [rows, heads, dim] in place.
+    """Rotates dimensions offset .. offset + 2 * half of each head of x [rows, heads, dim] in place.
 
-    cos and sin are [rows, half]. Pairs are (i, i + half), or (2i, 2i + 1) where interleaved: (a, b) -> (a c - b s, b c + a s).
+    cos and sin are [rows, half]. Pairs are (i, i + half), or (2i, 2i + 1) where interleaved:
+    (a, b) -> (a c - b s, b c + a s).
     """
     _native.apply_rope(x, cos, sin, offset, interleaved)

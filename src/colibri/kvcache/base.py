@@ -12,8 +12,9 @@ F32 = NDArray[np.float32]
 class LayerCache(Protocol):
     """State of one layer for one sequence.
 
-    `checkpoint()` returns a value that `restore()` takes back later, any number of times, as long as the cache has
-    not been restored to an earlier one. A cache that can be trimmed also takes `truncate(n)`.
+    `checkpoint()` returns a value that `restore()` takes back later, any number of times, as long
+    as the cache has not been restored to an earlier one. A cache that can be trimmed also takes
+    `truncate(n)`.
     """
 
     @property

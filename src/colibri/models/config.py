@@ -56,12 +56,13 @@ class DecoderConfig(msgspec.Struct, frozen=True, kw_only=True):
 def parse_config(
     config: Mapping[str, Any], kind: type[T], aliases: Mapping[str, str] | None = None
 ) -> T:
-    """`config` as `kind`; `aliases` are other names of fields. Raises ConfigError naming the field."""
+    """`config` as `kind`; `aliases` are other names of fields. Raises ConfigError naming the
+    field."""
     present = {key: value for key, value in config.items() if value is not None}
     for other, field in (aliases or {}).items():
         if other in present and present.setdefault(field, present[other]) != present[other]:
             raise ConfigError(
-                f"config.json: {field} = {present[field]!r} contradicts {other} = {present[other]!r}"
+                f"config.json: {field} = {present[field]!r}, but {other} = {present[other]!r}"
             )
     try:
         parsed = msgspec.convert(present, kind, strict=True)

@@ -16,6 +16,7 @@ from colibri.models.loader import TrunkLoader
 class Sizes:
     state_bytes: int  # a position, over all layers
     activation_bytes: int  # a row of a step, at its widest point
+    pair_bytes: int  # a row's expert outputs, one by one
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,8 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
     heads = c.num_attention_heads
     attention = heads * (2 * latent + c.qk_nope_head_dim + c.v_head_dim + latent)
     mlp = 3 * max(c.intermediate_size, c.moe_intermediate_size * c.n_shared_experts)
-    return Sizes(state, 6 * (5 * c.hidden_size + max(attention, mlp)) + 4 * c.index_topk)
+    row = 6 * (5 * c.hidden_size + max(attention, mlp)) + 4 * c.index_topk
+    return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size)
 
 
 def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:

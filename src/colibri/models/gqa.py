@@ -62,8 +62,8 @@ def gqa_sizes(config: GQAConfig, widest_mlp: int, experts_per_token: int) -> Siz
     attention = (2 * config.num_attention_heads + 2 * config.kv_heads) * width
     # Residual, normed input, both outputs; then attention or the widest MLP, whichever is larger;
     # quantised copies.
-    row = 5 * config.hidden_size + max(attention, 3 * widest_mlp, experts_per_token * 8)
-    return Sizes(state, 6 * row)
+    row = 5 * config.hidden_size + max(attention, 3 * widest_mlp)
+    return Sizes(state, 6 * row, 4 * experts_per_token * config.hidden_size)
 
 
 def gqa_attention(

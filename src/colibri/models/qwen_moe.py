@@ -26,7 +26,6 @@ from colibri.models.names import (
 )
 from colibri.routing.softmax import SoftmaxRouter
 
-
 # transformers 5 saves Qwen3-MoE's expert count under Mixtral's name.
 ALIASES = {"num_local_experts": "num_experts"}
 

@@ -19,7 +19,8 @@ TRUNK_8BIT_LIMIT = 12_000 * MB  # above it the default goes to 4 bits
 DEFAULT_CONTEXT = 8192
 SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
 PAIR_BUFFER_BYTES = 64 * MB
-WORKING_BYTES = 48 * MB  # Python's own growth, thread stacks, load and sampling buffers
+WORKING_BYTES = 16 * MB  # Python's own growth, thread stacks, load buffers
+SAMPLING_BYTES = 32  # a vocabulary entry: logits, probabilities, their order
 AVAILABLE_SHARE = 0.9  # of what is free now, for `--ram auto`
 
 
@@ -102,7 +103,8 @@ def make_plan(
     budget = _budget(config, machine)
     fixed = machine.rss_bytes + WORKING_BYTES + trunk + embedding + context * sizes.state_bytes
     chunk = config.prefill_chunk or _chunk(budget - fixed, context, sizes)
-    activations = chunk * sizes.activation_bytes + 4 * vocab * 8 + PAIR_BUFFER_BYTES // 4
+    pairs = min(chunk * sizes.pair_bytes, PAIR_BUFFER_BYTES)
+    activations = chunk * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
     slots = _slots(config, layers, budget - fixed - activations)
     plan = Plan(
         budget_bytes=budget,

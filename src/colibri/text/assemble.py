@@ -15,7 +15,7 @@ class TextAssembler:
         return self._emit(self._detokenizer.push(token_id))
 
     def finish(self) -> str:
-        """What was held back: the rest of a character, the beginning of a stop string that did not come."""
+        """What was held back: half a character, the beginning of a stop that did not come."""
         text = self._emit(self._detokenizer.flush())
         return text if self.stopped else text + self._matcher.flush()
 

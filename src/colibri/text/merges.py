@@ -17,10 +17,10 @@ from colibri.text.pieces import byte_alphabet
 def complete_merges(data: dict[str, Any], path: Path) -> bool:
     """Adds model.merges if missing; True if `data` was changed. `path`: of tokenizer.json."""
     model = data["model"]
-    if model.get("type", "BPE") != "BPE" or model.get("merges"):
+    if model.get("type") not in (None, "BPE") or model.get("merges"):
         return False
     vocab = model.get("vocab")
-    if not isinstance(vocab, dict):
+    if not isinstance(vocab, dict) or not all(type(rank) is int for rank in vocab.values()):
         raise TokenizerError(f"{path}: model.vocab is not an object of tokens and ids")
     beside = path.with_name("merges.txt")
     if beside.exists():
@@ -47,7 +47,10 @@ def _read_merges(path: Path, vocab: dict[str, int]) -> list[list[str]]:
 
 def _words(data: dict[str, Any], vocab: dict[str, int], path: Path) -> dict[str, int]:
     """The part of the vocabulary that merges build; refused where ids are no ranks."""
-    added = {token.get("content") for token in data.get("added_tokens") or []}
+    entries = data.get("added_tokens") or []
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise TokenizerError(f"{path}: added_tokens is not a list of objects")
+    added = {str(entry.get("content")) for entry in entries}
     words = {token: rank for token, rank in vocab.items() if token not in added}
     alphabet = byte_alphabet()
     byte_level = all(char in words for char in alphabet)

@@ -33,9 +33,12 @@ class TemplateLimit(SecurityError):
 
 @dataclass(frozen=True)
 class TemplateLimits:
-    """characters: of the result and of any one value; steps: loop turns and macro calls."""
+    """characters: of the result and of any one value; total_characters: of all values made on the
+    way; steps: loop turns, calls and filters.
+    """
 
-    characters: int = 32_000_000
+    characters: int = 16_000_000
+    total_characters: int = 500_000_000
     steps: int = 1_000_000
     seconds: float = 10.0
 
@@ -52,7 +55,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         )
         self.limits = limits
         self.finalize = self._finalize
-        self._steps = 0
+        self._steps = self._made = 0
         self._deadline = 0.0
         own = {**self.filters, "tojson": _tojson}
         self.filters = {name: self._bounded(run) for name, run in own.items()}
@@ -62,7 +65,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.code_generator_class = _BoundedCode
 
     def start(self) -> None:
-        self._steps = 0
+        self._steps = self._made = 0
         self._deadline = time.monotonic() + self.limits.seconds
 
     def tick(self) -> None:
@@ -79,10 +82,13 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if size > self.limits.characters:
             raise TemplateLimit(f"a value is longer than {self.limits.characters} characters")
 
+    def turn(self) -> None:
+        """A loop's turn or a macro's body; that it is called is what counts."""
+
     def concat(self, parts: Iterable[str]) -> str:
         """What macros and {% set %} blocks put together."""
         parts = list(parts)
-        self.check_size(sum(map(len, parts)))
+        self._make(sum(map(len, parts)))
         return "".join(parts)
 
     def concat_values(self, *parts: object) -> str:
@@ -90,17 +96,17 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return self.concat(map(str, parts))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        self.check_size(_result_size(operator, left, right))
+        self._make(_result_size(operator, left, right))
         if isinstance(left, str):
             self._measure(right)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         self.tick()
-        subject = getattr(obj, "__self__", None)
+        subject = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(subject, str):
             self._check_arguments(getattr(obj, "__name__", ""), subject, args, kwargs)
-        return super().call(context, obj, *args, **kwargs)
+        return self._made_by(super().call(context, obj, *args, **kwargs))
 
     def _bounded(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A filter whose arguments are looked at first. Some take a context before the subject."""
@@ -111,7 +117,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             self.tick()
             subject, *rest = args[lead:]
             self._check_arguments(name, subject, rest, kwargs)
-            return run(*args, **kwargs)
+            return self._made_by(run(*args, **kwargs))
 
         bounded.__dict__.update(getattr(run, "__dict__", {}))  # what it wants to be called with
         return bounded
@@ -145,7 +151,19 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
 
     def _finalize(self, value: Any) -> Any:
         self._measure(value)
+        return self._made_by(value)
+
+    def _made_by(self, value: Any) -> Any:
+        self._make(len(value) if isinstance(value, str) else 0)
         return value
+
+    def _make(self, size: float) -> None:
+        """Values that are kept add up, however small each is."""
+        self.check_size(size)
+        self._made += int(size)
+        if self._made > self.limits.total_characters:
+            most = self.limits.total_characters
+            raise TemplateLimit(f"it makes more than {most} characters in all")
 
 
 def _result_size(operator: str, left: Any, right: Any) -> float:
@@ -210,7 +228,7 @@ class _BoundedCode(CodeGenerator):
 
 
 def _count_turns(node: nodes.For | nodes.Macro | nodes.CallBlock) -> None:
-    tick = nodes.Call(nodes.EnvironmentAttribute("tick"), [], [], None, None)
+    tick = nodes.Call(nodes.EnvironmentAttribute("turn"), [], [], None, None)
     node.body.insert(0, nodes.ExprStmt(tick, lineno=node.lineno))
 
 

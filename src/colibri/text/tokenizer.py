@@ -26,7 +26,11 @@ class Tokenizer:
     """
 
     def __init__(
-        self, library: tokenizers.Tokenizer, pieces: PieceDecoder, special: SpecialTokens
+        self,
+        library: tokenizers.Tokenizer,
+        pieces: PieceDecoder,
+        special: SpecialTokens,
+        vocab_size: int,
     ) -> None:
         self._library = library
         self._pieces = pieces
@@ -39,7 +43,7 @@ class Tokenizer:
         eos = self._named_id("eos_token")
         self.eos_ids = frozenset(() if eos is None else (eos,))
         self.special_ids = frozenset(self._find_special_ids())
-        self.vocab_size = max(library.get_vocab().values(), default=-1) + 1
+        self.vocab_size = max(vocab_size, max(self._added, default=-1) + 1)
 
     @classmethod
     def load(cls, directory: Path) -> "Tokenizer":
@@ -50,12 +54,14 @@ class Tokenizer:
         data = read_object(path)
         if not isinstance(data.get("model"), dict):
             raise TokenizerError(f"{path}: it has no model object; this is not a tokenizer's file")
+        _check_model(data["model"], path)
         changed = complete_merges(data, path)
         text = msgspec.json.encode(data) if changed else read_bytes(path)
         library = _parse(text, path)
         special = load_special_tokens(directory)
         _add_tokens(library, special, directory / "tokenizer_config.json")
-        tokenizer = cls(library, compile_decoder(data.get("decoder"), str(path)), special)
+        pieces = compile_decoder(data.get("decoder"), str(path))
+        tokenizer = cls(library, pieces, special, _size(data["model"]["vocab"]))
         tokenizer._check_bos(directory)
         return tokenizer
 
@@ -65,7 +71,10 @@ class Tokenizer:
         own: encode it without.
         """
         _check_text(text)
-        encoding = self._library.encode(text, add_special_tokens=add_special_tokens)
+        try:
+            encoding = self._library.encode(text, add_special_tokens=add_special_tokens)
+        except Exception as error:  # the library raises nothing narrower
+            raise TokenizerError(f"the tokenizer cannot encode this text: {error}") from None
         if not add_special_tokens:
             return list(encoding.ids)
         return self._around(list(encoding.ids), encoding.special_tokens_mask)
@@ -166,6 +175,15 @@ def _absent(directory: Path) -> str:
     return f"{directory}: there is no tokenizer.json{hint}; copy it from the model's source"
 
 
+def _check_model(model: dict[str, Any], path: Path) -> None:
+    """What the library would meet with a crash of the process instead of an error."""
+    if prefix := model.get("continuing_subword_prefix"):
+        if model.get("type") in (None, "BPE"):
+            raise TokenizerError(
+                f"{path}: model.continuing_subword_prefix is {prefix!r}; only null is supported"
+            )
+
+
 def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
     try:
         library = tokenizers.Tokenizer.from_str(text.decode("utf-8-sig"))
@@ -176,6 +194,11 @@ def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
     if getattr(library.model, "dropout", None):
         library.model.dropout = None  # random splits, for training only
     return library
+
+
+def _size(vocab: dict[str, int] | list[Any]) -> int:
+    """Of a vocabulary that the library has accepted. (Its own get_vocab takes longer.)"""
+    return max(vocab.values(), default=-1) + 1 if isinstance(vocab, dict) else len(vocab)
 
 
 def _add_tokens(library: tokenizers.Tokenizer, special: SpecialTokens, path: Path) -> None:

@@ -1,0 +1,291 @@
+"""Chat templates: what transformers renders, and what a hostile template cannot do."""
+
+import contextlib
+import json
+import re
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colibri.errors import TokenizerError
+from colibri.text.sandbox import TemplateLimits
+from colibri.text.template import ChatTemplate
+from text import tokenizer_kit as kit
+
+HELLO = [{"role": "user", "content": "hello"}]
+TOOLS = [{"type": "function", "function": {"name": "f", "description": "<a> & 'é'"}}]
+
+
+def render(source: str, messages: Any = HELLO, **kwargs: Any) -> str:
+    template = ChatTemplate({"default": source}, {"bos_token": "<s>", "eos_token": "</s>"})
+    return template.render(messages, **kwargs)
+
+
+def test_the_demo_model() -> None:
+    template = ChatTemplate.load(kit.DEMO)
+    assert template is not None
+    assert template.render(HELLO) == "[gMASK]<sop><|user|>hello<|assistant|>"
+    assert template.render(HELLO, add_generation_prompt=False) == "[gMASK]<sop><|user|>hello"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}", "<s>hello</s>"),
+        (
+            "{{ tools is none }} {{ documents is none }} {{ thinking is defined }}",
+            "True True False",
+        ),
+        ("{% if true %}\n  a\n{% endif %}\nb\n", "  a\nb"),
+        ("    {% set x = 1 %}\nb", "b"),
+        ("{% for i in range(9) %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}", "012"),
+        ("{% for i in range(3) if i != 1 %}{% continue %}{% endfor %}x", "x"),
+        ("{% for m in messages %}{{ loop.index }}{{ loop.last }}{% endfor %}", "1True"),
+        ("a{% generation %}{{ messages[0].content }}{% endgeneration %}b", "ahellob"),
+        ("{% macro f(x) %}[{{ x }}]{% endmacro %}{{ f(1) ~ f('b') }}", "[1][b]"),
+        ("{% set ns = namespace(n=1) %}{% set ns.n = ns.n + 2 %}{{ ns.n }}", "3"),
+        ("{{ messages[0]['role'].upper() + ' ' ~ 'a-b'.split('-')[1] }}", "USER b"),
+        ("{{ messages | map(attribute='role') | join(', ') }}", "user"),
+        ("{{ '%s=%d' | format('a', 3) }} {{ 'x' * 3 }} {{ 7 % 4 }} {{ 2 ** 5 }}", "a=3 xxx 3 32"),
+        ("{{ 'aXbX' | replace('X', '') }} {{ ' a ' | trim }} {{ 'ab'[::-1] }}", "ab a ba"),
+        ("{{ {'b': 1, 'a': 2} | dictsort }} {{ [3, 1] | sort | first }}", "[('a', 2), ('b', 1)] 1"),
+        ("{{ messages | selectattr('role', 'equalto', 'user') | list | length }}", "1"),
+        ("{{ messages[0].get('tool_calls', 'none') }}{{ missing }}", "none"),
+        ("{{ '<b>' }}{{ messages[0].content | e }}", "<b>hello"),
+    ],
+)
+def test_language(source: str, expected: str) -> None:
+    assert render(source) == expected
+
+
+def test_tojson_is_plain_json() -> None:
+    value = {"b": "<é> & 'q'", "a": [1, None]}
+    assert render("{{ v | tojson }}", v=value) == json.dumps(value, ensure_ascii=False)
+    assert render("{{ v | tojson(indent=2) }}", v=value) == json.dumps(
+        value, ensure_ascii=False, indent=2
+    )
+    assert render("{{ v | tojson(sort_keys=true, ensure_ascii=true) }}", v=value) == json.dumps(
+        value, sort_keys=True
+    )
+
+
+def test_strftime_now() -> None:
+    day = datetime(2031, 2, 3, 4, 5)
+    template = ChatTemplate({"default": "{{ strftime_now('%d %b %Y') }}"}, {}, now=lambda: day)
+    assert template.render(HELLO) == "03 Feb 2031"
+
+
+def test_variables_of_the_caller_reach_the_template() -> None:
+    assert render("{{ enable_thinking }} {{ bos_token }}", enable_thinking=False) == "False <s>"
+
+
+def test_tools_choose_their_template() -> None:
+    sources = {"default": "plain", "tool_use": "{{ tools[0].function.name }}"}
+    template = ChatTemplate(sources, {})
+    assert template.render(HELLO) == "plain"
+    assert template.render(HELLO, tools=TOOLS) == "f"
+    assert ChatTemplate({"default": "{{ tools | length }}"}, {}).render(HELLO, tools=TOOLS) == "1"
+    with pytest.raises(TokenizerError, match="no template named default among: rag"):
+        ChatTemplate({"rag": "x"}, {}).render(HELLO)
+
+
+def test_messages_are_not_changed() -> None:
+    messages = [{"role": "user", "content": "a"}]
+    with pytest.raises(TokenizerError, match="unsafe"):
+        render("{{ messages.append(1) }}", messages)
+    with pytest.raises(TokenizerError, match="unsafe"):
+        render("{{ messages[0].update({'content': 'b'}) }}", messages)
+    assert messages == [{"role": "user", "content": "a"}]
+
+
+# Where it is found
+
+
+def test_places_in_order(tmp_path: Path) -> None:
+    assert ChatTemplate.load(tmp_path) is None
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"bos_token": {"content": "<s>"}}')
+    assert ChatTemplate.load(tmp_path) is None
+    config.write_text('{"bos_token": {"content": "<s>"}, "chat_template": "{{ bos_token }}config"}')
+    assert rendered(tmp_path) == "<s>config"
+    (tmp_path / "chat_template.json").write_text('{"chat_template": "{{ bos_token }}json"}')
+    assert rendered(tmp_path) == "<s>json"
+    (tmp_path / "chat_template.jinja").write_text("{{ bos_token }}jinja é", "utf-8")
+    assert rendered(tmp_path) == "<s>jinja é"
+
+
+def rendered(directory: Path) -> str:
+    template = ChatTemplate.load(directory)
+    assert template is not None
+    return template.render(HELLO)
+
+
+def test_named_templates(tmp_path: Path) -> None:
+    named = [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
+    template = ChatTemplate.load(tmp_path)
+    assert template is not None
+    assert (template.render(HELLO), template.render(HELLO, tools=TOOLS)) == ("d", "t")
+
+
+@pytest.mark.parametrize("value", [5, ["x"], [{"name": "default"}], {"a": "b"}, [{"name": 1}]])
+def test_a_template_of_the_wrong_type_is_named(value: object, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": value}))
+    with pytest.raises(TokenizerError, match=r"tokenizer_config\.json: chat_template"):
+        ChatTemplate.load(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"", b"version https://git-lfs.github.com/spec/v1", b"<html>"])
+def test_a_damaged_file_is_named(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_bytes(data)
+    with pytest.raises(TokenizerError, match=r"chat_template\.jinja: this is"):
+        ChatTemplate.load(tmp_path)
+
+
+# Errors of the template
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+        ("{{ messages[0].nothing.more }}", "nothing"),
+        ("{{ messages[0].content + 5 }}", "TypeError"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{{ messages[0].content | nofilter }}", "nofilter"),
+        ("{% include 'other' %}", "loader"),
+        ("{{ missing | tojson }}", "TypeError"),
+        ("{% for m in 5 %}{% endfor %}", "TypeError"),
+        ("{{ 'a'.index('b') }}", "ValueError"),
+        ("{{ range(1000000) | list }}", "OverflowError"),
+    ],
+)
+def test_errors_carry_the_template_s_words(source: str, words: str) -> None:
+    with pytest.raises(TokenizerError, match=rf"chat template: .*{words}"):
+        render(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["{% if %}", "{{ a", "{% endfor %}", "{% nonsense %}", "{{ " + "(" * 5000 + "1"]
+)
+def test_a_template_that_does_not_parse(source: str) -> None:
+    with pytest.raises(TokenizerError, match="not a usable template"):
+        render(source)
+
+
+# Hostile templates
+
+GIANT = "longer than 1000000 characters|more than 20000000 characters|a million or more"
+GROW = (
+    "{% set ns = namespace(s='ab', l=['ab']) %}{% for i in range(200) %}STEP{% endfor %}{{ ns.l }}"
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.__class__ }}",
+        "{{ render.__globals__ }}",
+        "{{ raise_exception.__globals__ }}",
+        "{{ ''['__class__'] }}{{ ().__class__.__base__.__subclasses__() }}",
+        "{{ '{0.__class__.__mro__}'.format(1) }}",
+        "{{ messages | attr('__class__') | attr('x') }}",
+    ],
+)
+def test_the_interpreter_is_out_of_reach(source: str) -> None:
+    with contextlib.suppress(TokenizerError):
+        assert render(source) == ""  # an attribute that is not there
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'a' * 10 ** 9 }}",
+        "{{ [1] * 10 ** 9 }}",
+        "{{ 10 ** (10 ** 9) }}",
+        "{{ 'a' | center(10 ** 9) }}",
+        "{{ 'a' | indent(width=10 ** 9) }}",
+        "{{ 'a'.ljust(10 ** 9) }}",
+        "{{ '%01000000000d' % 1 }}",
+        "{{ '%01000000000d' | format(1) }}",
+        "{{ '{:01000000000d}'.format(1) }}",
+        "{{ ('a' * 9000).replace('a', 'b' * 9000) }}",
+        "{{ ('a' * 9000) | replace('a', 'b' * 9000) }}",
+        "{{ ('b' * 9000).join(['a'] * 9000) }}",
+        "{{ (['a'] * 9000) | join('b' * 9000) }}",
+        "{% for i in range(90000) %}{{ 'a' * 9000 }}{% endfor %}",
+        "{% set x %}{% for i in range(900) %}{{ 'a' * 9000 }}{% endfor %}{% endset %}",
+        "{% macro f() %}{% for _ in [1] * 900 %}{{ 'a'*9000 }}{% endfor %}{% endmacro %}{{ f() }}",
+        GROW.replace("STEP", "{% set ns.s = ns.s + ns.s %}"),
+        GROW.replace("STEP", "{% set ns.s = ns.s ~ ns.s %}"),
+        GROW.replace("STEP", "{% set ns.s = [ns.s, ns.s] | join %}"),
+        GROW.replace("STEP", "{% set ns.l = ns.l + ns.l %}"),
+        GROW.replace("STEP", "{% set ns.l = ns.l + ['a' * 900000] %}"),
+        GROW.replace("STEP", "{% set ns.l = ns.l + [messages[0].content.ljust(900000)] %}"),
+        GROW.replace("STEP", "{% set ns.l = ns.l + ['a' | center(900000)] %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] %}"),
+        GROW.replace("STEP", "{% set ns.l = {'a': ns.l, 'b': ns.l} %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] %}").replace(
+            "ns.l }}", "ns.l | tojson }}"
+        ),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] %}").replace("{{ ns.l", "{{ '%s' % ns.l"),
+    ],
+)
+def test_giant_output_is_refused(source: str) -> None:
+    limits = TemplateLimits(characters=1_000_000, total_characters=20_000_000, seconds=20)
+    with pytest.raises(TokenizerError, match=GIANT):
+        ChatTemplate({"default": source}, {}, limits=limits).render(HELLO)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{{ f(n - 1) ~ f(n - 1) if n }}{% endmacro %}{{ f(90) }}",
+        "{% for i in range(999) recursive %}{{ loop(range(999)) if loop.depth < 9 }}{% endfor %}",
+        "{% for i in range(99999) if range(9) | list | length == 1 %}{% endfor %}",
+    ],
+)
+def test_endless_templates_are_stopped(source: str) -> None:
+    limits = TemplateLimits(steps=20_000, seconds=20)
+    with pytest.raises(TokenizerError, match="more than 20000 steps"):
+        ChatTemplate({"default": source}, {}, limits=limits).render(HELLO)
+
+
+def test_time_is_bounded() -> None:
+    source = "{% for i in range(99999) %}{% set x = range(9999) | list %}{% endfor %}"
+    limits = TemplateLimits(seconds=0.05)
+    template = ChatTemplate({"default": source + "{{ messages }}"}, {}, limits=limits)
+    with pytest.raises(TokenizerError, match=re.escape("more than 0.05 seconds")):
+        template.render(HELLO)
+
+
+def test_endless_recursion_is_an_error() -> None:
+    with pytest.raises(TokenizerError, match="RecursionError"):
+        render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}")
+
+
+def test_limits_are_of_one_rendering() -> None:
+    source = "{% for i in range(900) %}{% endfor %}x"
+    template = ChatTemplate({"default": source}, {}, limits=TemplateLimits(steps=1000))
+    assert [template.render(HELLO) for _ in range(3)] == ["x", "x", "x"]
+
+
+def test_threads_take_turns() -> None:
+    source = "{% for i in range(500) %}{{ n }}{% endfor %}"
+    template = ChatTemplate({"default": source}, {}, limits=TemplateLimits(steps=600))
+    found: dict[int, str] = {}
+
+    def work(n: int) -> None:
+        found[n] = template.render(HELLO, n=n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {n: str(n) * 500 for n in range(4)}
