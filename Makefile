@@ -73,8 +73,15 @@ $(DEMO)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
 	@$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 
-$(DEV)/.installed: $(NATIVE_SOURCES)
+# An editable installation knows the modules there were: it is renewed when their list changes.
+$(DEV)/.modules: FORCE
 	$(call new_venv,$(DEV))
+	@find src -name '*.py' | LC_ALL=C sort > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+FORCE:
+
+$(DEV)/.installed: $(NATIVE_SOURCES) $(DEV)/.modules
 	@echo 'installing colibri for development into $(DEV)'
 	@$(DEV)/bin/python $(PIP_INSTALL) --upgrade 'pip>=25.1'
 	@$(DEV)/bin/python $(PIP_INSTALL) --group build --group dev

@@ -91,6 +91,7 @@ class FakeLLM:
                     raise piece
                 self._stats = replace(
                     self._stats,
+                    prefill_tokens=4,
                     decode_tokens=self._stats.decode_tokens + 1,
                     decode_seconds=self._stats.decode_seconds + 0.5,
                     hits=self._stats.hits + 3,

@@ -43,6 +43,9 @@ def test_prompt_from_standard_input_loses_one_newline_only(coli: Any, llm: Any) 
         (["run", "--logit-bias", "5", "x"], b"", "ID=BIAS"),
         (["run", "--ram", "nan", "x"], b"", "--ram: 'nan'"),
         (["run", "--temperature", "warm", "x"], b"", "--temperature"),
+        (["run", "--temperature", "nan", "x"], b"", "temperature"),
+        (["run", "--top-p", "2", "x"], b"", "top_p"),
+        (["run", "--max-tokens", "0", "x"], b"", "max_tokens"),
         (["run", "--model", "", "x"], b"", "--model"),
         (["run", "--frob", "x"], b"", "coli run --help"),
         (["run", "--stats-json", "/nonexistent/stats.json", "x"], b"", "--stats-json"),
@@ -111,6 +114,7 @@ def test_capacity_error_keeps_its_lines(coli: Any, llm: Any) -> None:
     outcome = coli("run", "-q", "x")
     assert outcome.code == 5
     assert outcome.err == "coli: error: too small:\n  trunk 3 GB\n"
+    assert "experts" not in coli("run", "x").err  # nothing has happened
 
 
 def test_progress_is_sparse_without_a_terminal(coli: Any, llm: Any, monkeypatch: Any) -> None:

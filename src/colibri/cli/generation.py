@@ -21,7 +21,7 @@ Start = Callable[[OnProgress | None], Iterator["Chunk"]]
 
 @dataclass
 class Answer:
-    """What has arrived so far; `finish_reason` stays None when it was interrupted."""
+    """What has arrived so far. `finish_reason`: the model's, or "interruption" or "error"."""
 
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -47,6 +47,12 @@ def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = Fa
                 answer.ttft_seconds = time.perf_counter() - begin
                 progress.close()
             _take(chunk, answer, as_ids)
+    except KeyboardInterrupt:
+        answer.finish_reason = "interruption"
+        raise
+    except (ColibriError, OSError):
+        answer.finish_reason = "error"
+        raise
     finally:
         if isinstance(chunks, Generator):
             chunks.close()  # cancels; without effect on one that has ended

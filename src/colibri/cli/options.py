@@ -92,7 +92,16 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
         given["stop"] = tuple(stops)
     if flags.pop("ignore_eos"):
         given["ignore_eos"] = True
+    _check(given)
     return given
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    """Before a model is loaded, which may take minutes."""
+    if given:
+        from colibri.sampling import SamplingParams
+
+        SamplingParams(**given)
 
 
 def with_given(defaults: SamplingParams, given: Mapping[str, Any]) -> SamplingParams:

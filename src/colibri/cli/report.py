@@ -37,8 +37,8 @@ def since(stats: Stats, before: Stats) -> Stats:
 
 def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
     first = "" if answer.ttft_seconds is None else _first_token(answer.ttft_seconds)
-    ended = answer.finish_reason or "interruption"
     used = stats.hits + stats.misses
+    ended = answer.finish_reason
     return [
         f"prompt   {figures.count(stats.prefill_tokens, 'token')} in "
         f"{figures.duration(stats.prefill_seconds)} "

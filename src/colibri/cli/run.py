@@ -97,7 +97,7 @@ def _answer(
         if answer.token_ids:
             terminal.write_answer("\n")
         stats = report.since(llm.stats(), before)
-        if not quiet:
+        if not quiet and stats.prefill_tokens:
             for line in report.closing_lines(stats, answer, llm.plan.budget_bytes):
                 terminal.say(line)
         if stats_json is not None:

@@ -1,0 +1,21 @@
+"""What the user asked for: flag, then environment, then configuration file, then default.
+
+`EngineConfig` holds wishes and may say "auto"; the resolved numbers are the planner's `Plan`.
+`SETTINGS` is the one table that flags, variables, file keys and docs/configuration.md come from.
+"""
+
+from colibri.config.engine import EngineConfig, default_file, unknown_variables
+from colibri.config.settings import OTHER_VARIABLES, SETTINGS, Setting, Upstream
+from colibri.config.sizes import SIZE_FORMS, parse_bytes
+
+__all__ = [
+    "OTHER_VARIABLES",
+    "SETTINGS",
+    "SIZE_FORMS",
+    "EngineConfig",
+    "Setting",
+    "Upstream",
+    "default_file",
+    "parse_bytes",
+    "unknown_variables",
+]

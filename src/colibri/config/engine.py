@@ -1,0 +1,126 @@
+"""Wishes merged from flags, environment and file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS
+from colibri.config.sizes import shown
+from colibri.errors import ConfigError
+
+TrunkBits = Literal["auto", "source", 8, 4]
+EmbedBits = Literal[8, 4, 32]
+Activations = Literal["int8x2", "int8"]
+CpuPath = Literal["auto", "scalar", "avx2", "avx512vnni"]
+Direct = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Wishes, validated one by one; what is "auto" or None the plan decides."""
+
+    model: str | None = None  # None: the embedded model
+    ram: str = "auto"
+    cache_experts: int | None = None
+    context: int | None = None
+    trunk_bits: TrunkBits = "auto"
+    embed_bits: EmbedBits = 8
+    activations: Activations = "int8x2"
+    threads: int | None = None
+    readers: int = 4
+    prefill_chunk: int | None = None
+    cpu: CpuPath = "auto"
+    direct: Direct = "auto"
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.default is None:
+                continue
+            setting = BY_FIELD[field.name]
+            if setting.read(value, field.name) != value:
+                raise ConfigError(f"{field.name}: {shown(value)}; give {setting.form}")
+
+    @classmethod
+    def resolve(
+        cls, *, environ: Mapping[str, str], file: Path | None, **flags: object
+    ) -> EngineConfig:
+        """Merge flag > environment > file > default. A flag that is None was not given.
+
+        Raises ConfigError naming the flag, variable or file key, and what it may be.
+        """
+        values = _from_file(file) | _from_environ(environ) | _from_flags(flags)
+        return cls(**values)
+
+
+def default_file(environ: Mapping[str, str]) -> Path | None:
+    """COLI_CONFIG (must exist), else colibri/config.toml in the user's config directory if any."""
+    if named := environ.get("COLI_CONFIG"):
+        return Path(named)
+    if home := environ.get("XDG_CONFIG_HOME"):
+        base = Path(home)
+    elif home := environ.get("HOME"):
+        base = Path(home) / ".config"
+    else:
+        return None
+    path = base / "colibri" / "config.toml"
+    return path if path.is_file() else None
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """One warning for each COLI_* variable that nothing reads, with names near it."""
+    known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
+    return [f"{name} is set but means nothing here{_near(name, known)}" for name in strays]
+
+
+def _near(name: str, known: set[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, sorted(known), n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:
+    if strays := sorted(set(flags) - set(BY_FIELD)):
+        raise ConfigError(f"unknown setting {strays[0]!r}; known: {', '.join(BY_FIELD)}")
+    given = {name: value for name, value in flags.items() if value is not None}
+    return {name: BY_FIELD[name].read(v, BY_FIELD[name].flag) for name, v in given.items()}
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        upstream = setting.upstream
+        if text := environ.get(setting.env):
+            values[setting.field] = setting.read(text, setting.env)
+        elif upstream is not None and (text := environ.get(upstream.env)):
+            values[setting.field] = setting.read(upstream.translate(text), upstream.env)
+    return values
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    values = _read_toml(path)
+    if strays := sorted(set(values) - set(BY_FIELD)):
+        hint = _near(strays[0], set(BY_FIELD)) or f"; known: {', '.join(BY_FIELD)}"
+        raise ConfigError(f"{path}: unknown key {shown(strays[0])}{hint}")
+    return {key: BY_FIELD[key].read(value, f"{path}: {key}") for key, value in values.items()}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read it: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from None

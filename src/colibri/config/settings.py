@@ -1,0 +1,179 @@
+"""The one table of settings: flags, variables, file keys and docs/configuration.md come from it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from colibri.config.sizes import LARGEST_BYTES, bad_size, parse_bytes, shown
+from colibri.errors import ConfigError
+
+_WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+def _path(value: object) -> str:
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else ""
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ConfigError(f"{shown(value)} is not a path")
+    return text
+
+
+def _memory(value: object) -> str:
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return "auto"
+    if not isinstance(value, str | int):
+        raise bad_size(value, "is not a size")
+    parse_bytes(value, total=LARGEST_BYTES)
+    return f"{value}B" if isinstance(value, int) else value.strip()
+
+
+def _whole(low: int, high: int) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        text = str(value).strip()
+        # A digit string is bounded before int() sees it: int() of megabytes of digits is slow.
+        good = not isinstance(value, bool) and _WHOLE.fullmatch(text) is not None
+        if not good or not low <= int(text) <= high:
+            raise ConfigError(f"{shown(value)} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _choice(*choices: str | int) -> Callable[[object], str | int]:
+    by_text = {str(choice): choice for choice in choices}
+
+    def parse(value: object) -> str | int:
+        key = str(value).strip().lower()
+        if isinstance(value, bool) or key not in by_text:
+            raise ConfigError(f"{shown(value)} is not one of {', '.join(by_text)}")
+        return by_text[key]
+
+    return parse
+
+
+def _gigabytes(text: str) -> str:
+    """Upstream's RAM_GB: a plain number of GB."""
+    return text.strip() + "GB"
+
+
+def _on_off(text: str) -> str:
+    """Upstream's DIRECT: 1 or 0."""
+    return {"1": "on", "0": "off"}.get(text.strip(), text)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A variable name that users of the C engine know, and what its values mean here."""
+
+    env: str
+    translate: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One wish: where it may be given, what it may be, what it does."""
+
+    field: str  # of EngineConfig; also the key in the configuration file
+    form: str  # valid values, for people
+    help: str
+    parse: Callable[[object], Any]
+    upstream: Upstream | None = None
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.field.replace("_", "-")
+
+    @property
+    def env(self) -> str:
+        return "COLI_" + self.field.upper()
+
+    def read(self, value: object, where: str) -> Any:
+        try:
+            return self.parse(value)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("model", "directory", "Model: converted, or a checkpoint as downloaded.", _path),
+    Setting(
+        "ram",
+        "auto or a size",
+        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%.",
+        _memory,
+        Upstream("RAM_GB", _gigabytes),
+    ),
+    Setting(
+        "cache_experts",
+        "1 to 100000",
+        "Expert slots a layer, by hand instead of from the memory budget.",
+        _whole(1, 100_000),
+        Upstream("CAP", _same),
+    ),
+    Setting(
+        "context",
+        "1 to 100000000",
+        "Longest prompt and answer together, in tokens.",
+        _whole(1, 100_000_000),
+        Upstream("CTX", _same),
+    ),
+    Setting(
+        "trunk_bits",
+        "auto, source, 8 or 4",
+        "Precision of all weights that are not routed experts.",
+        _choice("auto", "source", 8, 4),
+    ),
+    Setting(
+        "embed_bits",
+        "8, 4 or 32",
+        "Precision of the embedding rows; 32 is exact.",
+        _choice(8, 4, 32),
+    ),
+    Setting(
+        "activations",
+        "int8x2 or int8",
+        "Activations against packed weights: two int8 planes, or one (lossy).",
+        _choice("int8x2", "int8"),
+    ),
+    Setting(
+        "threads",
+        "1 to 1024",
+        "Threads of arithmetic; default: the physical cores allowed.",
+        _whole(1, 1024),
+    ),
+    Setting("readers", "1 to 256", "Threads that read experts from disk.", _whole(1, 256)),
+    Setting(
+        "prefill_chunk",
+        "1 to 1000000",
+        "Prompt tokens that walk the layers together; default: what the budget allows.",
+        _whole(1, 1_000_000),
+    ),
+    Setting(
+        "cpu",
+        "auto, scalar, avx2 or avx512vnni",
+        "Instruction set of the arithmetic; every one gives the same bits.",
+        _choice("auto", "scalar", "avx2", "avx512vnni"),
+    ),
+    Setting(
+        "direct",
+        "auto, on or off",
+        "Read experts past the page cache (O_DIRECT).",
+        _choice("auto", "on", "off"),
+        Upstream("DIRECT", _on_off),
+    ),
+)
+BY_FIELD = {setting.field: setting for setting in SETTINGS}
+
+# Variables that are not settings of the engine: (name, what it does).
+OTHER_VARIABLES: tuple[tuple[str, str], ...] = (
+    ("COLI_CONFIG", "Path of the configuration file."),
+    ("COLI_DEBUG", "1: show the Python traceback of an error."),
+    ("COLI_TEST_TOKENIZERS", "Directory of large real tokenizers for the test suite."),
+)
