@@ -8,6 +8,7 @@ ORACLE := .venv-oracle
 ORACLE_DIR ?= build/oracle
 SEEDS ?= 1 2 3
 PROMPT ?= Tell me a story about a fox.
+DEMO_FLAGS := --chat --ram 400MB --seed 7
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP_INSTALL := -m pip install -qq
@@ -30,8 +31,8 @@ help:
 
 demo: $(DEMO)/.installed
 	@echo
-	@echo '$$ coli run --chat --max-tokens 120 "$(PROMPT)"'
-	@$(DEMO)/bin/coli run --chat --max-tokens 120 "$(PROMPT)"
+	@echo '$$ coli run $(DEMO_FLAGS) "$(PROMPT)"'
+	@$(DEMO)/bin/coli run $(DEMO_FLAGS) "$(PROMPT)"
 	@echo
 	@echo 'Now yours: $(DEMO)/bin/coli chat, or $(DEMO)/bin/coli run --model DIR "prompt"'
 
@@ -39,10 +40,11 @@ test: $(DEV)/.installed
 	@$(DEV)/bin/python -m pytest $(ARGS)
 
 check: $(DEV)/.installed
-	@echo 'ruff' && $(DEV)/bin/ruff check -q .
+	@echo 'ruff' && $(DEV)/bin/ruff check -q . && $(DEV)/bin/ruff format -q --check .
 	@echo 'mypy' && $(DEV)/bin/mypy --no-error-summary
 	@echo 'import-linter' && $(DEV)/bin/lint-imports > $(DEV)/imports.log || (cat $(DEV)/imports.log; exit 1)
 	@echo 'native stub' && $(DEV)/bin/python -m scripts.stub
+	@echo 'generated docs' && $(DEV)/bin/python -m scripts.docs --check
 
 format: $(DEV)/.installed
 	@$(DEV)/bin/ruff check -q --fix . ; $(DEV)/bin/ruff format -q .
