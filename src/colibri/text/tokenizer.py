@@ -177,11 +177,11 @@ def _absent(directory: Path) -> str:
 
 def _check_model(model: dict[str, Any], path: Path) -> None:
     """What the library would meet with a crash of the process instead of an error."""
-    if prefix := model.get("continuing_subword_prefix"):
-        if model.get("type") in (None, "BPE"):
-            raise TokenizerError(
-                f"{path}: model.continuing_subword_prefix is {prefix!r}; only null is supported"
-            )
+    prefix = model.get("continuing_subword_prefix")
+    if prefix and model.get("type") in (None, "BPE"):
+        raise TokenizerError(
+            f"{path}: model.continuing_subword_prefix is {prefix!r}; only null is supported"
+        )
 
 
 def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
