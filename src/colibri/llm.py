@@ -1,21 +1,25 @@
 """The composition root: from a path and wishes to a model that answers. Only here are
 implementations chosen."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+import operator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.answer import Chunk, Completion, Progress, chunks, complete
 from colibri.config import EngineConfig
-from colibri.container.reader import open_container
+from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine, check_ids
-from colibri.engine.request import Finished, PrefillProgress, Request, Token
+from colibri.engine.request import Request
 from colibri.engine.thread import EngineThread
-from colibri.errors import ConfigError, TokenizerError
+from colibri.errors import ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
@@ -30,36 +34,9 @@ from colibri.text.tokenizer import Tokenizer
 
 F32 = NDArray[np.float32]
 Prompt = str | Sequence[int]
-Progress = Callable[[PrefillProgress], None]
 Message = Mapping[str, Any]
 
-
-@dataclass(frozen=True)
-class TokenLogprob:
-    token_id: int
-    logprob: float
-    top: tuple[tuple[int, float], ...]  # (id, logprob), most likely first
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """A piece of an answer; the last one carries the reason: "stop", "length" or "cancelled"."""
-
-    text: str
-    token_ids: tuple[int, ...]
-    finish_reason: str | None = None
-    logprobs: tuple[TokenLogprob, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Completion:
-    text: str
-    token_ids: tuple[int, ...]
-    finish_reason: str
-    prompt_tokens: int
-    logprobs: tuple[TokenLogprob, ...] | None
-    ttft_seconds: float
-    seconds: float
+logger = logging.getLogger("colibri")
 
 
 @dataclass(frozen=True)
@@ -107,23 +84,23 @@ class LLM:
         return llm
 
     def _open(self, config: EngineConfig) -> None:
-        path = embedded_model() if config.model is None else Path(config.model)
-        container = open_container(path, lambda c: family_for(c).weights_of(c))
-        family = family_for(container.config)
-        model_config = family.parse(container.config)
-        cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
-        self.tokenizer = Tokenizer.load(path) if (path / "tokenizer.json").exists() else None
-        self.chat_template = ChatTemplate.load(path)
+        self._path = embedded_model() if config.model is None else Path(config.model)
+        container = open_container(self._path, lambda c: family_for(c).weights_of(c))
+        self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        self.plan = make_plan(
-            config,
-            container,
-            family.sizes(model_config),
-            model_config.max_position_embeddings,
-            model_config.vocab_size,
-            _machine(),
-        )
+        path = None if config.cpu == "auto" else config.cpu
+        cpu.configure(config.threads, path)
+        self._start(config, container)
+        if config.activations == "int8":
+            logger.warning("activations int8: one plane instead of two, so logits are less exact")
+
+    def _start(self, config: EngineConfig, container: Container) -> None:
+        family = family_for(container.config)
+        model_config = family.parse(container.config)
+        positions, vocab = model_config.max_position_embeddings, model_config.vocab_size
+        sizes = family.sizes(model_config)
+        self.plan = make_plan(config, container, sizes, positions, vocab, _machine())
         planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         self._experts = StreamedExperts(
@@ -132,10 +109,15 @@ class LLM:
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            direct=config.direct,
             cancelled=lambda: self._engine.step_cancelled(),
         )
-        loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
-        model = family.build(model_config, loader, self._experts)
+        try:
+            loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
+            model = family.build(model_config, loader, self._experts)
+        except BaseException:
+            self._experts.close()
+            raise
         self._engine = Engine(
             model,
             context=self.plan.context,
@@ -145,11 +127,16 @@ class LLM:
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         self.load_line = (
-            f"{path.name} ({family.name}): experts {scheme}, "
+            f"{self._path.name} ({family.name}): experts {scheme}, "
             f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate | None:
+        """The model's own; a damaged one is an error here, not for whoever needs none."""
+        return ChatTemplate.load(self._path)
 
     def close(self) -> None:
         """End what runs and give the memory back."""
@@ -174,14 +161,9 @@ class LLM:
         self, prompt: Prompt | list[str] | list[list[int]], params: SamplingParams | None = None
     ) -> Completion | list[Completion]:
         """Answer one prompt (text or token ids) or several, which then decode together."""
-        if _single(prompt):
-            return self._collect(self._submit(cast(Prompt, prompt), params))
-        requests = [self._submit(cast(Prompt, p), params) for p in prompt]
-        try:
-            return [self._collect(request) for request in requests]
-        finally:
-            for request in requests:
-                request.cancel()
+        if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
+            return self._complete_all([self._request(p, params) for p in prompt])
+        return self._complete_all([self._request(cast(Prompt, prompt), params)])[0]
 
     def stream(
         self,
@@ -191,14 +173,15 @@ class LLM:
         on_progress: Progress | None = None,
     ) -> Iterator[Chunk]:
         """The answer as it is made. Closing the iterator cancels the request."""
-        return self._chunks(self._submit(prompt, params), on_progress)
+        return self._stream(self._request(prompt, params), on_progress, continues=True)
 
     def chat(
         self, messages: Sequence[Message], params: SamplingParams | None = None, **template: Any
     ) -> Completion:
         """Answer a conversation: messages with "role" and "content", rendered by the model's own
         template."""
-        return self._collect(self._submit(self.render(messages, **template), params))
+        request = self._request(self.render(messages, **template), params)
+        return self._complete_all([request], continues=False)[0]
 
     def stream_chat(
         self,
@@ -208,7 +191,8 @@ class LLM:
         on_progress: Progress | None = None,
         **template: Any,
     ) -> Iterator[Chunk]:
-        return self._chunks(self._submit(self.render(messages, **template), params), on_progress)
+        request = self._request(self.render(messages, **template), params)
+        return self._stream(request, on_progress, continues=False)
 
     def render(self, messages: Sequence[Message], **template: Any) -> list[int]:
         """The token ids of a conversation, up to where the answer begins."""
@@ -223,7 +207,7 @@ class LLM:
     def forward(self, token_ids: Sequence[int]) -> F32:
         """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
         state."""
-        ids = [int(i) for i in token_ids]
+        ids = whole_numbers(token_ids)
         return self._thread.call(lambda: self._engine.forward(ids))
 
     def stats(self) -> Stats:
@@ -249,73 +233,50 @@ class LLM:
             )
         return self.tokenizer
 
-    def _submit(self, prompt: Prompt, params: SamplingParams | None) -> Request:
+    def _request(self, prompt: Prompt, params: SamplingParams | None) -> Request:
         if isinstance(prompt, str):
             ids = self._need_tokenizer().encode(prompt, add_special_tokens=True)
         else:
-            ids = [int(i) for i in prompt]
+            ids = whole_numbers(prompt)
         params = params or self.default_params
         if params.stop:
             self._need_tokenizer()
         check_ids(ids, self._engine.model.vocab_size, self.plan.context - 1)
-        request = Request(ids, params, self._eos)
+        return Request(ids, params, self._eos)
+
+    def _stream(
+        self, request: Request, on_progress: Progress | None, *, continues: bool
+    ) -> Iterator[Chunk]:
+        # A generator: nothing is computed for an iterator that nobody starts.
         self._thread.submit(request)
-        return request
+        yield from chunks(request, self._assembler(request, continues), on_progress)
 
-    def _collect(self, request: Request) -> Completion:
-        started = time.perf_counter()
-        chunks, first = [], 0.0
-        for chunk in self._chunks(request, None):
-            first = first or time.perf_counter() - started
-            chunks.append(chunk)
-        logprobs = [entry for c in chunks for entry in c.logprobs or ()]
-        return Completion(
-            text="".join(c.text for c in chunks),
-            token_ids=tuple(i for c in chunks for i in c.token_ids),
-            finish_reason=chunks[-1].finish_reason or "stop",
-            prompt_tokens=len(request.prompt_ids),
-            logprobs=tuple(logprobs) if request.params.logprobs is not None else None,
-            ttft_seconds=first,
-            seconds=time.perf_counter() - started,
-        )
-
-    def _chunks(self, request: Request, on_progress: Progress | None) -> Iterator[Chunk]:
-        text = TextAssembler(self.tokenizer, request.params.stop) if self.tokenizer else None
+    def _complete_all(self, requests: list[Request], *, continues: bool = True) -> list[Completion]:
         try:
-            while True:
-                event = request.events.get()
-                if isinstance(event, PrefillProgress):
-                    if on_progress is not None:
-                        on_progress(event)
-                elif isinstance(event, Token):
-                    shown = self._shown(event, request, text)
-                    yield shown
-                    if shown.finish_reason:
-                        return
-                elif isinstance(event, Finished):
-                    yield Chunk(text.finish() if text else "", (), event.reason)
-                    return
-                else:
-                    raise event.error
+            for request in requests:
+                self._thread.submit(request)
+            return [complete(r, self._assembler(r, continues)) for r in requests]
         finally:
-            request.cancel()
+            for request in requests:
+                request.cancel()
 
-    def _shown(self, token: Token, request: Request, text: TextAssembler | None) -> Chunk:
-        logprobs = None
-        if request.params.logprobs is not None:
-            logprobs = (TokenLogprob(token.id, token.logprob, token.top),)
-        is_eos = token.id in request.eos_ids and not request.params.ignore_eos
-        piece = text.push(token.id) if text and not is_eos else ""
-        reason = "stop" if text and text.stopped else None
-        return Chunk(piece, (token.id,), reason, logprobs)
+    def _assembler(self, request: Request, continues: bool) -> TextAssembler | None:
+        if self.tokenizer is None:
+            return None
+        return TextAssembler(self.tokenizer, request.params.stop, continues)
 
 
-def _single(prompt: Prompt | list[str] | list[list[int]]) -> bool:
-    return (
-        isinstance(prompt, str)
-        or (len(prompt) > 0 and isinstance(prompt[0], int | np.integer))
-        or not len(prompt)
-    )
+def whole_numbers(token_ids: Sequence[int]) -> list[int]:
+    """Token ids as Python's own integers."""
+    try:
+        return [operator.index(i) for i in token_ids]
+    except TypeError:
+        raise ColibriError("a prompt is text, or a sequence of whole numbers (token ids)") from None
+
+
+def _tokenizer(path: Path) -> Tokenizer | None:
+    """None where the model has none: token ids still work."""
+    return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
 
 
 def _machine() -> Machine:

@@ -12,8 +12,8 @@ from colibri.cli.progress import ProgressLine, prefill_line
 from colibri.errors import ColibriError
 
 if TYPE_CHECKING:
+    from colibri.answer import Chunk
     from colibri.engine.request import PrefillProgress
-    from colibri.llm import Chunk
 
 OnProgress = Callable[["PrefillProgress"], None]
 Start = Callable[[OnProgress | None], Iterator["Chunk"]]

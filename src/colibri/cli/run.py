@@ -22,7 +22,8 @@ from colibri.cli.prompt import parse_ids, read_prompt
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from colibri.llm import LLM, Chunk
+    from colibri.answer import Chunk
+    from colibri.llm import LLM
     from colibri.sampling import SamplingParams
 
 

@@ -5,9 +5,12 @@ import mmap
 import os
 import threading
 from pathlib import Path
+from typing import Literal
 
 from colibri.errors import ReadError
 from colibri.experts.base import PAGE
+
+DirectMode = Literal["auto", "on", "off"]
 
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -16,12 +19,14 @@ _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 class ExpertFile:
     """One file, opened for direct reads if possible, and for buffered ones when needed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, direct: DirectMode) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._buffered: int | None = None
         self._refused: int | None = None
-        self._direct = _open_direct(path)
+        self._direct = None if direct == "off" else _open_direct(path)
+        if self._direct is None and direct == "on":
+            raise ReadError(f"{path}: the file system refuses direct reads: use --direct auto")
         if self._direct is None:
             self.buffered()
 
@@ -53,9 +58,13 @@ class ExpertFile:
 
 
 class ExpertFiles:
-    """The files of a model, each opened on its first read and kept open."""
+    """The files of a model, each opened on its first read and kept open.
 
-    def __init__(self) -> None:
+    direct: "auto" reads past the page cache where that works, "off" never, "on" or not at all.
+    """
+
+    def __init__(self, direct: DirectMode = "auto") -> None:
+        self._mode: DirectMode = direct
         self._lock = threading.Lock()
         self._files: dict[Path, ExpertFile] = {}
 
@@ -69,7 +78,7 @@ class ExpertFiles:
         with self._lock:
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = _open(path)
+                file = self._files[path] = _open(path, self._mode)
             return file
 
     def close(self) -> None:
@@ -79,9 +88,9 @@ class ExpertFiles:
             self._files.clear()
 
 
-def _open(path: Path) -> ExpertFile:
+def _open(path: Path, direct: DirectMode) -> ExpertFile:
     try:
-        return ExpertFile(path)
+        return ExpertFile(path, direct)
     except OSError as error:
         advice = (
             " (raise the limit of open files: ulimit -n)" if error.errno == errno.EMFILE else ""

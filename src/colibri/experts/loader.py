@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from colibri.container.layerexperts import Span
 from colibri.experts.base import Multipliers, ReadFunction
-from colibri.experts.files import ExpertFiles
+from colibri.experts.files import DirectMode, ExpertFiles
 from colibri.experts.reading import read_span
 
 
@@ -36,9 +36,9 @@ class Loader:
     read: as os.preadv; the test kit puts its faults here.
     """
 
-    def __init__(self, readers: int, read: ReadFunction) -> None:
+    def __init__(self, readers: int, read: ReadFunction, direct: DirectMode = "auto") -> None:
         self._read = read
-        self._files = ExpertFiles()
+        self._files = ExpertFiles(direct)
         lock = threading.Lock()  # guards all below; held for moments only
         self._work = threading.Condition(lock)
         self._done = threading.Condition(lock)

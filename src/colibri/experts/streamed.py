@@ -17,6 +17,7 @@ from colibri.experts.arena import Arena
 from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import ExpertStats, Floats, Ids, ReadFunction
 from colibri.experts.cache import LayerCache
+from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pairs import pair_up
 from colibri.experts.policies import make_policy
@@ -30,7 +31,8 @@ class StreamedExperts:
     layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
     readers: reader threads. pair_buffer_bytes: up to this size outputs are kept pair by pair.
-    verify: check each record's checksum as it lands. cancelled: asked while waiting.
+    verify: check each record's checksum as it lands. direct: as for ExpertFiles.
+    cancelled: asked while waiting.
     read: as os.preadv. Raises ConfigError, CapacityError.
     """
 
@@ -44,6 +46,7 @@ class StreamedExperts:
         policy: str = "lru",
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
+        direct: DirectMode = "auto",
         cancelled: Callable[[], bool] = lambda: False,
         read: ReadFunction = os.preadv,
     ) -> None:
@@ -57,7 +60,7 @@ class StreamedExperts:
             taken = self._arena.take(source.slot_bytes, capacities[layer])
             cache = LayerCache(source.num_experts, taken, make_policy(policy))
             self._stages[layer] = LayerStage(source, cache, self._arena, verify)
-        self._loader = Loader(readers, read)
+        self._loader = Loader(readers, read, direct)
         self._traffic = Traffic()
         self._unsettled: LayerStage | None = None
         self._planes = planes

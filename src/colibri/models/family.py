@@ -19,6 +19,11 @@ class Sizes:
     pair_bytes: int  # a row's expert outputs, one by one
 
 
+def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:
+    """What the kernel quantises of a row: input and inner activations, two planes with scales."""
+    return 2 * (hidden + experts_per_token * inner) * 9 // 8
+
+
 @dataclass(frozen=True)
 class Family:
     """`parse` gives the family's own Config, which the other three take."""

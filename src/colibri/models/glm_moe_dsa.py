@@ -24,7 +24,7 @@ from colibri.models.config import (
     parse_config,
     refuse_unless,
 )
-from colibri.models.family import Family, Sizes
+from colibri.models.family import Family, Sizes, moe_scratch_bytes
 from colibri.models.gqa import decoder
 from colibri.models.loader import TrunkLoader
 from colibri.models.mla_names import indexer_shapes, latent_attention_shapes
@@ -208,6 +208,7 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
     attention = heads * (2 * latent + c.qk_nope_head_dim + c.v_head_dim + latent)
     mlp = 3 * max(c.intermediate_size, c.moe_intermediate_size * c.n_shared_experts)
     row = 6 * (5 * c.hidden_size + max(attention, mlp)) + 4 * c.index_topk
+    row += moe_scratch_bytes(c.hidden_size, c.num_experts_per_tok, c.moe_intermediate_size)
     return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size)
 
 

@@ -12,7 +12,7 @@ from colibri.layers.decoder import Decoder, DecoderLayer, Mixer
 from colibri.layers.linear import Linear
 from colibri.layers.rope import Rope, rope_from_config
 from colibri.models.config import DecoderConfig
-from colibri.models.family import Sizes
+from colibri.models.family import Sizes, moe_scratch_bytes
 from colibri.models.loader import TrunkLoader
 
 F32 = NDArray[np.float32]
@@ -56,14 +56,17 @@ def rope_of(config: GQAConfig) -> Rope:
     )
 
 
-def gqa_sizes(config: GQAConfig, widest_mlp: int, experts_per_token: int) -> Sizes:
+def gqa_sizes(
+    config: GQAConfig, widest_mlp: int, experts_per_token: int, expert_inner: int
+) -> Sizes:
     width = config.attention_dim
     state = 2 * config.kv_heads * width * 4 * config.num_hidden_layers
     attention = (2 * config.num_attention_heads + 2 * config.kv_heads) * width
     # Residual, normed input, both outputs; then attention or the widest MLP, whichever is larger;
     # quantised copies.
     row = 5 * config.hidden_size + max(attention, 3 * widest_mlp)
-    return Sizes(state, 6 * row, 4 * experts_per_token * config.hidden_size)
+    scratch = moe_scratch_bytes(config.hidden_size, experts_per_token, expert_inner)
+    return Sizes(state, 6 * row + scratch, 4 * experts_per_token * config.hidden_size)
 
 
 def gqa_attention(

@@ -52,7 +52,7 @@ def weights(config: MixtralConfig) -> WeightMap:
 
 
 def sizes(config: MixtralConfig) -> Sizes:
-    return gqa_sizes(config, 0, config.num_experts_per_tok)
+    return gqa_sizes(config, 0, config.num_experts_per_tok, config.intermediate_size)
 
 
 def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:

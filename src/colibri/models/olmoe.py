@@ -54,7 +54,7 @@ def weights(config: OlmoeConfig) -> WeightMap:
 
 
 def sizes(config: OlmoeConfig) -> Sizes:
-    return gqa_sizes(config, 0, config.num_experts_per_tok)
+    return gqa_sizes(config, 0, config.num_experts_per_tok, config.intermediate_size)
 
 
 def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:

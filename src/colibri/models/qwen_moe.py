@@ -84,7 +84,7 @@ def qwen_weights(
 def qwen_sizes(config: QwenMoeConfig, shared: int = 0) -> Sizes:
     dense = any(not config.sparse(layer) for layer in range(config.num_hidden_layers))
     widest = max(shared, config.intermediate_size if dense else 0)
-    return gqa_sizes(config, widest, config.num_experts_per_tok)
+    return gqa_sizes(config, widest, config.num_experts_per_tok, config.moe_intermediate_size)
 
 
 def qwen_mlp(

@@ -6,8 +6,10 @@ from colibri.text.tokenizer import Tokenizer
 
 
 class TextAssembler:
-    def __init__(self, tokenizer: Tokenizer, stop: tuple[str, ...]) -> None:
-        self._detokenizer = IncrementalDetokenizer(tokenizer)
+    """`continues`: the text goes on from a prompt's, so a leading blank belongs to it."""
+
+    def __init__(self, tokenizer: Tokenizer, stop: tuple[str, ...], continues: bool) -> None:
+        self._detokenizer = IncrementalDetokenizer(tokenizer, continues=continues)
         self._matcher = StopMatcher(stop)
         self.stopped = False
 
