@@ -149,6 +149,13 @@ def test_settings_are_checked() -> None:
         LLM(ram="20MB")
 
 
+def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
+    with LLM(activations="int8") as llm:
+        llm.chat(QUESTION, GREEDY)
+        llm.chat(QUESTION, GREEDY)
+    assert sum("less exact" in record.getMessage() for record in caplog.records) == 1
+
+
 def test_closed_model_says_so() -> None:
     llm = LLM()
     llm.close()

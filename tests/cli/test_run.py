@@ -141,11 +141,6 @@ def test_stats_json_holds_the_facts(coli: Any, llm: Any, tmp_path: Path) -> None
     assert list(tmp_path.glob("*.part")) == []
 
 
-def test_one_activation_plane_warns(coli: Any, llm: Any) -> None:
-    assert "lossy" in coli("run", "-q", "--activations", "int8", "x").err
-    assert "lossy" not in coli("run", "-q", "x").err
-
-
 def test_unknown_variable_warns_with_a_near_name(coli: Any, llm: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLI_CONTEXTS", "1")
     outcome = coli("run", "-q", "x")

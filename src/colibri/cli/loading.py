@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 
 # Relative errors of one product, measured on activations of three shapes (docs/kernels.md).
-_ONE_PLANE = (
-    "coli: warning: --activations int8 is lossy: a product is off by about 1 % (int8x2: 0.004 %)"
-)
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,6 @@ def load(config: EngineConfig, *, quiet: bool) -> Loaded:
     show_warnings()
     from colibri.cli.paths import model_path
     from colibri.llm import LLM
-
-    if config.activations == "int8":
-        terminal.say(_ONE_PLANE)
 
     model_path(config.model)
     begin = time.perf_counter()
