@@ -211,7 +211,7 @@ class LLM:
         return self._thread.call(lambda: self._engine.forward(ids))
 
     def stats(self) -> Stats:
-        engine, experts = self._engine.stats, self._experts.stats()
+        engine, experts, rss = self._engine.stats, self._experts.stats(), probe.rss_bytes()
         return Stats(
             prefill_tokens=engine.prefill_tokens,
             prefill_seconds=engine.prefill_seconds,
@@ -222,8 +222,8 @@ class LLM:
             bytes_read=experts.bytes_read,
             read_seconds=experts.read_seconds,
             wait_seconds=experts.wait_seconds,
-            rss_bytes=probe.rss_bytes(),
-            peak_rss_bytes=probe.peak_rss_bytes(),
+            rss_bytes=rss,
+            peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
 
     def _need_tokenizer(self) -> Tokenizer:
