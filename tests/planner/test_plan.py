@@ -1,5 +1,6 @@
 """The plan adds up, keeps its budget, and says what is missing when it cannot."""
 
+import math
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_slots_shrink_with_the_budget_and_never_break_it() -> None:
 
 def test_refusal_names_the_least_that_works() -> None:
     least = plan_for(ram="4GB", cache_experts=1, prefill_chunk=32).peak_bytes
-    with pytest.raises(CapacityError, match=f"{least / 1e6:,.0f} MB"):
+    with pytest.raises(CapacityError, match=f"{math.ceil(least / 1e6):,} MB"):
         plan_for(ram=f"{least - 1}B", prefill_chunk=32)
 
 

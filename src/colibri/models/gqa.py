@@ -1,15 +1,11 @@
 """Assembly that the grouped-query families share: OLMoE, Mixtral, Qwen2-MoE and Qwen3-MoE differ
 in switches only."""
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.errors import ConfigError
 from colibri.layers.attention import Attention
-from colibri.layers.decoder import Decoder, DecoderLayer, Mixer
-from colibri.layers.linear import Linear
 from colibri.layers.rope import Rope, rope_from_config
 from colibri.models.config import DecoderConfig
 from colibri.models.family import Sizes, moe_scratch_bytes
@@ -99,34 +95,4 @@ def gqa_attention(
         norm_per_head=norm_per_head,
         clip=clip,
         window=config.window,
-    )
-
-
-def decoder(
-    config: DecoderConfig,
-    load: TrunkLoader,
-    rope: Rope,
-    mixer: Callable[[int], Mixer],
-    mlp: Callable[[int], Callable[[F32], F32]],
-) -> Decoder:
-    """Embedding, layers, norm and head under their common names."""
-    embedding = load.embedding("model.embed_tokens.weight")
-    layers = [
-        DecoderLayer(
-            input_norm=load.rms_norm(f"model.layers.{i}.input_layernorm", config.rms_norm_eps),
-            mixer=mixer(i),
-            post_norm=load.rms_norm(
-                f"model.layers.{i}.post_attention_layernorm", config.rms_norm_eps
-            ),
-            mlp=mlp(i),
-        )
-        for i in range(config.num_hidden_layers)
-    ]
-    tied = config.tie_word_embeddings
-    return Decoder(
-        embedding=embedding,
-        rope=rope,
-        layers=layers,
-        norm=load.rms_norm("model.norm", config.rms_norm_eps),
-        head=Linear(embedding, load.planes) if tied else load.linear("lm_head"),
     )

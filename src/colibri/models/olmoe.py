@@ -11,9 +11,10 @@ from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
 from colibri.layers.decoder import Decoder
 from colibri.layers.moe import MoE
+from colibri.models.assembly import decoder
 from colibri.models.config import in_range, parse_config
 from colibri.models.family import Family, Sizes
-from colibri.models.gqa import GQAConfig, decoder, gqa_attention, gqa_sizes, rope_of
+from colibri.models.gqa import GQAConfig, gqa_attention, gqa_sizes, rope_of
 from colibri.models.loader import TrunkLoader
 from colibri.models.names import attention_shapes, common_rules, expert_rules, outer_shapes
 from colibri.routing.softmax import SoftmaxRouter

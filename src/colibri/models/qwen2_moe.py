@@ -9,9 +9,10 @@ from typing import Any
 from colibri.container.weights import WeightMap
 from colibri.experts.base import ExpertExecutor
 from colibri.layers.decoder import Decoder
+from colibri.models.assembly import decoder
 from colibri.models.config import in_range, parse_config
 from colibri.models.family import Family, Sizes
-from colibri.models.gqa import decoder, gqa_attention, rope_of
+from colibri.models.gqa import gqa_attention, rope_of
 from colibri.models.loader import TrunkLoader
 from colibri.models.names import Shapes, swiglu_shapes
 from colibri.models.qwen_moe import ALIASES, QwenMoeConfig, qwen_mlp, qwen_sizes, qwen_weights

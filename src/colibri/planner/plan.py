@@ -1,6 +1,7 @@
 """From wishes to numbers: what the memory budget holds, item by item, decided before anything is
 loaded."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -196,7 +197,7 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerExperts], room: int) 
 def _refusal(plan: Plan) -> str:
     return (
         f"a memory budget of {plan.budget_bytes / MB:,.0f} MB does not suffice: "
-        f"the least that works is {plan.peak_bytes / MB:,.0f} MB\n  "
+        f"the least that works is {math.ceil(plan.peak_bytes / MB):,} MB\n  "
         + "\n  ".join(plan.lines())
         + "\nRaise --ram, or lower --context, --trunk-bits, --prefill-chunk or --cache-experts."
     )
