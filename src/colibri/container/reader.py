@@ -19,6 +19,7 @@ from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
 from colibri.container.weights import WeightMap
 from colibri.errors import ContainerError
+from colibri.kernels.packing import NonFiniteError, scale_range
 
 _ARRAYS = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 _PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
@@ -58,13 +59,13 @@ class Container:
         return min(found, default=None)
 
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16)."""
+        """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16), all finite."""
         t = self._tensor(name)
         shape = t.info.shape
         if not shape or not 0 <= start <= stop <= shape[0]:
             raise ValueError(f"rows {start}..{stop} of {name} {shape}")
         row = t.info.nbytes // max(shape[0], 1)
-        return self._read_array(t, (stop - start, *shape[1:]), start * row)
+        return self._read_array(t, (stop - start, *shape[1:]), start * row, start)
 
     def read_all(self, name: str) -> npt.NDArray[Any]:
         """A whole unpacked tensor, of any number of dimensions."""
@@ -78,11 +79,14 @@ class Container:
             raise ValueError(f"{out.nbytes} bytes from {offset} of {name} ({t.info.dtype})")
         _read(t, out, offset)
 
-    def _read_array(self, t: TrunkTensor, shape: tuple[int, ...], offset: int) -> npt.NDArray[Any]:
+    def _read_array(
+        self, t: TrunkTensor, shape: tuple[int, ...], offset: int, first_row: int = 0
+    ) -> npt.NDArray[Any]:
         if t.info.dtype not in _ARRAYS:
             raise ValueError(f"{t.info.name} is stored packed ({t.info.dtype})")
         out = np.empty(shape, _ARRAYS[t.info.dtype])
         _read(t, out, offset)
+        _check_finite(t, out, first_row)
         return out
 
     def _tensor(self, name: str) -> TrunkTensor:
@@ -117,3 +121,16 @@ def open_container(path: Path, weights_for: Callable[[dict[str, Any]], WeightMap
 def _read(t: TrunkTensor, out: npt.NDArray[Any], offset: int) -> None:
     with opened(t.file) as (fd, _):
         read_into(fd, t.file, memoryview(out.reshape(-1).view(np.uint8).data), t.offset + offset)
+
+
+def _check_finite(t: TrunkTensor, a: npt.NDArray[Any], first_row: int) -> None:
+    """Arithmetic with a weight that is not finite is not always loud: an infinite gate is open."""
+    if a.size == 0:
+        return
+    try:
+        scale_range(a.reshape(-1, a.shape[-1] if a.ndim else 1), "int8-gs64")
+    except NonFiniteError as e:
+        raise ContainerError(
+            f"{t.file}: tensor {shown(t.info.name)}: the weight at row {first_row + e.row}, "
+            f"column {e.col} is not finite: the file is damaged"
+        ) from None

@@ -17,9 +17,9 @@ from colibri.container.trunkinfo import TrunkInfo
 from colibri.errors import ConfigError, ContainerError
 from colibri.kernels.packing import (
     BLOCK_ROWS,
+    LARGEST_SCALE,
     DenseMatrix,
     Matrix,
-    NonFiniteError,
     PackedMatrix,
     ScaleRange,
     Scheme,
@@ -35,7 +35,6 @@ EmbeddingBits = Literal[8, 4, 32]
 
 _SCHEMES: dict[int, Scheme] = {8: "int8-gs64", 4: "int4-gs64"}
 _STORED_BITS = {"int8-gs64": 8, "int4-gs64": 4}
-_LARGEST_SCALE = 65504.0  # fp16
 _PIECE_BYTES = 4 << 20
 
 U8 = npt.NDArray[np.uint8]
@@ -130,40 +129,32 @@ def _quantised(c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: 
     """
     out = np.empty(packed_bytes(scheme, stop - start, info.shape[1]), np.uint8)
     smallest, largest = float("inf"), 0.0
-    for first, w, target in _pieces(c, info, scheme, start, stop, out):
-        r = _try_pack(f"{c.path}: tensor {shown(info.name)}", first, w, scheme, target)
+    for w, target in _pieces(c, info, scheme, start, stop, out):
+        r = _try_pack(w, scheme, target)
         smallest, largest = min(smallest, r.smallest), max(largest, r.largest)
     multiplier = multiplier_for(ScaleRange(smallest, largest))
     if multiplier != 1.0:
-        for _, w, target in _pieces(c, info, scheme, start, stop, out):
+        for w, target in _pieces(c, info, scheme, start, stop, out):
             pack(w, scheme, multiplier, target)
     return PackedMatrix(scheme, stop - start, info.shape[1], out, multiplier)
 
 
 def _pieces(
     c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, out: U8
-) -> Iterator[tuple[int, npt.NDArray[Any], U8]]:
-    """(first row, rows, their place in out): whole row blocks of about 4 MB, the last any size."""
+) -> Iterator[tuple[npt.NDArray[Any], U8]]:
+    """(rows, their place in out): whole row blocks of about 4 MB, the last any size."""
     row = info.nbytes // info.shape[0]
     step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
     size = block_bytes(scheme, info.shape[1])
     for first in range(start, stop, step):
         w = c.read_rows(info.name, first, min(first + step, stop))
         begin = (first - start) // BLOCK_ROWS * size
-        yield first, w, out[begin : begin + packed_bytes(scheme, *w.shape)]
+        yield w, out[begin : begin + packed_bytes(scheme, *w.shape)]
 
 
-def _try_pack(
-    where: str, first: int, w: npt.NDArray[Any], scheme: Scheme, target: U8
-) -> ScaleRange:
+def _try_pack(w: npt.NDArray[Any], scheme: Scheme, target: U8) -> ScaleRange:
     """Pack with multiplier 1 if fp16 can hold the scales; their range in any case."""
-    try:
-        r = scale_range(w, scheme)
-    except NonFiniteError as e:
-        raise ContainerError(
-            f"{where}: the weight at row {first + e.row}, column {e.col} is not finite: "
-            "the file is damaged"
-        ) from None
-    if r.largest <= _LARGEST_SCALE:
+    r = scale_range(w, scheme)
+    if r.largest <= LARGEST_SCALE:
         pack(w, scheme, 1.0, target)
     return r

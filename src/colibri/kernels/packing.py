@@ -22,6 +22,7 @@ F32 = npt.NDArray[np.float32]
 
 GROUP = 64
 BLOCK_ROWS = 16
+LARGEST_SCALE = 65504.0  # of fp16
 _WEIGHT_BYTES = {"int4-gs64": 512, "int8-gs64": 1024}  # of 16 rows x 64 inputs
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
 
@@ -113,7 +114,7 @@ def multiplier_for(r: ScaleRange) -> float:
     1 if fp16 holds every scale as a normal number; else the largest scale lands in [2^14, 2^15),
     with no multiplier below 2^-126, where float32 itself ends.
     """
-    if r.largest == 0 or (r.smallest >= 2.0**-14 and r.largest <= 65504.0):
+    if r.largest == 0 or (r.smallest >= 2.0**-14 and r.largest <= LARGEST_SCALE):
         return 1.0
     exponent = math.frexp(r.largest)[1]
     return math.ldexp(1.0, max(exponent - 15, -126))
@@ -127,7 +128,7 @@ def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
     """
     _check_bytes(out, scheme, *w.shape)
     r = _pack(w, scheme, multiplier, out)
-    if r.largest / multiplier > 65504.0:
+    if r.largest / multiplier > LARGEST_SCALE:
         raise ValueError(f"a scale of {r.largest} needs a larger multiplier than {multiplier}")
     return r
 

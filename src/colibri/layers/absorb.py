@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from colibri.container.reader import Container
 from colibri.kernels.packing import (
     BLOCK_ROWS,
+    LARGEST_SCALE,
     DenseMatrix,
     Matrix,
     PackedMatrix,
@@ -18,6 +19,7 @@ from colibri.kernels.packing import (
     multiplier_for,
     pack,
     packed_bytes,
+    scale_range,
 )
 
 Weights = NDArray[Any]
@@ -65,15 +67,17 @@ def _pack_heads(half: Half, heads: int, rows: int, scheme: Scheme) -> PackedMatr
     data = np.empty(heads * size, np.uint8)
 
     def pack_all(multiplier: float) -> ScaleRange:
-        ranges = [
-            pack(half(h), scheme, multiplier, data[h * size : (h + 1) * size]) for h in range(heads)
-        ]
-        return ScaleRange(min(r.smallest for r in ranges), max(r.largest for r in ranges))
+        smallest, largest = float("inf"), 0.0
+        for head in range(heads):
+            w, target = half(head), data[head * size : (head + 1) * size]
+            found = scale_range(w, scheme)
+            if found.largest <= LARGEST_SCALE * multiplier:
+                pack(w, scheme, multiplier, target)
+            smallest, largest = min(smallest, found.smallest), max(largest, found.largest)
+        return ScaleRange(smallest, largest)
 
     # Nearly every matrix needs no multiplier, and one pass tells; a second is rare.
-    multiplier = 1.0
-    needed = multiplier_for(pack_all(multiplier))
-    if needed != multiplier:
-        multiplier = needed
+    multiplier = multiplier_for(pack_all(1.0))
+    if multiplier != 1.0:
         pack_all(multiplier)
     return PackedMatrix(scheme, heads * rows, cols, data, multiplier)
