@@ -181,6 +181,22 @@ def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("less exact" in record.getMessage() for record in caplog.records) == 1
 
 
+def test_fewer_bits_than_are_stored_are_not_promised(caplog: pytest.LogCaptureFixture) -> None:
+    with LLM(trunk_bits=4):
+        assert "stored at 8 bits stays so" in caplog.text
+
+
+def test_a_prompt_far_too_long_is_refused_without_taking_memory() -> None:
+    text = "The quick brown fox. " * 100_000
+    with LLM(context=64) as llm:
+        before = llm.stats().peak_rss_bytes
+        with pytest.raises(CapacityError, match=r"2100000 characters.*63 tokens"):
+            llm.generate(text, GREEDY)
+        with pytest.raises(CapacityError, match=r"characters.*63 tokens"):
+            llm.chat([{"role": "user", "content": text}], GREEDY)
+        assert llm.stats().peak_rss_bytes - before < 100_000_000
+
+
 def test_closed_model_says_so() -> None:
     llm = LLM()
     llm.close()

@@ -20,7 +20,7 @@ from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request, Watch
 from colibri.engine.thread import EngineThread
-from colibri.errors import ColibriError, ConfigError, TokenizerError
+from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
@@ -111,6 +111,9 @@ class LLM:
         self._start(config, container, make_router, clock)
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
+        stored, bits = container.stored_bits, config.trunk_bits
+        if stored and isinstance(bits, int) and bits < stored:
+            logger.warning("trunk_bits %d: what is stored at %d bits stays so", bits, stored)
 
     def _start(
         self,
@@ -244,7 +247,7 @@ class LLM:
                 "use `coli run`, or generate() with a prompt of your own"
             )
         text = self.chat_template.render(messages, **template)
-        return self._need_tokenizer().encode(text, add_special_tokens=False)
+        return self._encode(text, add_special_tokens=False)
 
     def forward(self, token_ids: Sequence[int]) -> F32:
         """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
@@ -275,9 +278,18 @@ class LLM:
             )
         return self.tokenizer
 
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        tokenizer, room = self._need_tokenizer(), self.plan.context - 1
+        if tokenizer.exceeds(text, room):
+            raise CapacityError(
+                f"the prompt, of {len(text)} characters, has far more than {room} tokens, for "
+                "which the context leaves room: shorten it, or raise --context"
+            )
+        return tokenizer.encode(text, add_special_tokens)
+
     def _request(self, prompt: Prompt, params: SamplingParams | None) -> Request:
         if isinstance(prompt, str):
-            ids = self._need_tokenizer().encode(prompt, add_special_tokens=True)
+            ids = self._encode(prompt, add_special_tokens=True)
         else:
             ids = whole_numbers(prompt)
         params = params or self.default_params

@@ -160,3 +160,12 @@ def test_model_text_cannot_drive_the_terminal(coli: Any, llm: Any, monkeypatch: 
     assert "\x1b" not in out
     assert "\x9b" not in out
     assert "b\tc\n" in out
+
+
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_endless_input_is_refused(coli: Any, llm: Any, monkeypatch: Any, command: str) -> None:
+    monkeypatch.setattr("colibri.cli.prompt.LONGEST_BYTES", 100)
+    monkeypatch.setattr("colibri.cli.chat.LONGEST_BYTES", 100)
+    outcome = coli(command, "-q", stdin=b"a" * 101)
+    assert outcome.code == 2
+    assert "standard input" in outcome.err

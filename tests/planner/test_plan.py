@@ -75,3 +75,8 @@ def test_trunk_bits_are_the_models_property() -> None:
     assert plan_for(machine=Machine(16 * GB, 300_000_000, 60_000_000)).trunk_bits == 8
     exact, packed = plan_for(trunk_bits="source"), plan_for(trunk_bits=8)
     assert exact.trunk_bytes > packed.trunk_bytes
+
+
+def test_a_chunk_is_no_longer_than_the_context() -> None:
+    assert plan_for(prefill_chunk=1_000_000, context=512).prefill_chunk == 512
+    assert plan_for(prefill_chunk=7, context=512).prefill_chunk == 7
