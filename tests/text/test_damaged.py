@@ -143,3 +143,18 @@ def test_objects_are_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"a": ["é", None]}), "utf-8")
     assert read_object(path) == {"a": ["é", None]}
+
+
+def test_a_panic_of_the_library_is_an_error_of_ours(tmp_path: Path) -> None:
+    kit.save(tmp_path, kit.byte_level())
+    path = tmp_path / "tokenizer.json"
+    data = json.loads(path.read_text("utf-8"))
+    data["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "absent", "type_id": 0}}],
+        "pair": [],
+        "special_tokens": {},
+    }
+    path.write_text(json.dumps(data), "utf-8")
+    with pytest.raises(TokenizerError, match="cannot encode"):
+        Tokenizer.load(tmp_path).encode("the", True)

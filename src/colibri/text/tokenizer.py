@@ -1,6 +1,7 @@
 """A model's tokenizer: ids by the `tokenizers` library, text assembled from bytes (see pieces)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +95,8 @@ class Tokenizer:
         return False
 
     def _encode(self, text: str, add_special_tokens: bool) -> tokenizers.Encoding:
-        try:
+        with _refusals("the tokenizer cannot encode this text"):
             return self._library.encode(text, add_special_tokens=add_special_tokens)
-        except Exception as error:  # the library raises nothing narrower
-            raise TokenizerError(f"the tokenizer cannot encode this text: {error}") from None
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text of `ids`. Bytes that are no UTF-8 become U+FFFD; ids beyond the vocabulary
@@ -177,6 +176,17 @@ def _edge(ids: list[int], mask: list[int], token: int, wanted: bool) -> tuple[li
     return ids, mask
 
 
+@contextmanager
+def _refusals(words: str) -> Iterator[None]:
+    """The library raises nothing narrower than Exception, and panics, which are not even that."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(f"{words}: {error}") from None
+
+
 def _check_text(text: str) -> None:
     try:
         text.encode()
@@ -205,10 +215,8 @@ def _check_model(model: dict[str, Any], path: Path) -> None:
 
 
 def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
-    try:
+    with _refusals(f"{path}: the tokenizers library refuses it"):
         library = tokenizers.Tokenizer.from_str(text.decode("utf-8-sig"))
-    except Exception as error:  # the library raises nothing narrower
-        raise TokenizerError(f"{path}: the tokenizers library refuses it: {error}") from None
     library.no_truncation()  # a training setting: it would cut prompts without a word
     library.no_padding()
     if getattr(library.model, "dropout", None):
