@@ -56,6 +56,13 @@ class Stats:
     peak_rss_bytes: int
 
 
+def _cpu_path(wish: str) -> str | None:
+    supported = cpu.supported_paths()
+    if wish != "auto" and wish not in supported:
+        raise ConfigError(f"cpu: this processor has no {wish}; it has {', '.join(supported)}")
+    return None if wish == "auto" else wish
+
+
 def embedded_model() -> Path:
     """The small trained model that ships with the package."""
     return Path(__file__).parent / "demo"
@@ -89,8 +96,7 @@ class LLM:
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        path = None if config.cpu == "auto" else config.cpu
-        cpu.configure(config.threads, path)
+        cpu.configure(config.threads, _cpu_path(config.cpu))
         self._start(config, container)
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
