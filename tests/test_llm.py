@@ -168,6 +168,24 @@ def test_cpu_path_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         LLM()
 
 
+def test_a_trunk_stored_packed_is_named_as_it_is(
+    demo: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = demo.forward([1, 2, 3])
+    with LLM(trunk_bits=4, embed_bits=4) as llm:
+        assert "trunk at 8 bits, embedding at 8 bits" in llm.load_line
+        assert llm.plan.trunk_bytes == demo.plan.trunk_bytes
+        assert (llm.forward([1, 2, 3]) == expected).all()
+    assert [r.getMessage().split(":")[0] for r in caplog.records] == [
+        "--trunk-bits 4",
+        "--embed-bits 4",
+    ]
+    with pytest.raises(ConfigError, match="--trunk-bits source: .* stored at 8 bits; use 8"):
+        LLM(trunk_bits="source")
+    with pytest.raises(ConfigError, match="--embed-bits 32: .* stored at 8 bits; use 8"):
+        LLM(embed_bits=32)
+
+
 def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     with LLM(activations="int8") as llm:
         llm.chat(QUESTION, GREEDY)

@@ -93,6 +93,10 @@ class LLM:
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         _configure_cpu(config)
         self._start(config, container)
+        if config.trunk_bits not in ("auto", self.plan.trunk_bits):
+            _warn_stored("trunk", config.trunk_bits, self.plan.trunk_bits)
+        if config.embed_bits not in (8, self.plan.embed_bits):
+            _warn_stored("embed", config.embed_bits, self.plan.embed_bits)
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
 
@@ -114,7 +118,7 @@ class LLM:
             cancelled=lambda: self._engine.step_cancelled(),
         )
         try:
-            loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
+            loader = TrunkLoader(container, self.plan.trunk_bits, self.plan.embed_bits, planes)
             model = family.build(model_config, loader, self._experts)
         except BaseException:
             self._experts.close()
@@ -129,7 +133,8 @@ class LLM:
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         self.load_line = (
             f"{self._path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
+            f"trunk at {bits_text(self.plan.trunk_bits)}, "
+            f"embedding at {bits_text(self.plan.embed_bits)}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
@@ -285,6 +290,10 @@ def _configure_cpu(config: EngineConfig) -> None:
     if config.cpu != "auto" and config.cpu not in here:
         raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
     cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
+
+
+def _warn_stored(part: str, asked: object, stored: object) -> None:
+    logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, stored)
 
 
 def _machine() -> Machine:

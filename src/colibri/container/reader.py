@@ -57,6 +57,15 @@ class Container:
         found = [b for t in self.trunk.values() if (b := _PACKED_BITS.get(t.info.dtype))]
         return min(found, default=None)
 
+    @property
+    def stored_embed_bits(self) -> Literal[4, 8] | None:
+        """The bits at which the embedding is stored packed; None if it is not."""
+        for name, t in self.trunk.items():
+            match = self.weights.classify(name)
+            if match and match.rule.kind == "embedding":
+                return _PACKED_BITS.get(t.info.dtype)
+        return None
+
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16)."""
         t = self._tensor(name)
