@@ -180,9 +180,9 @@ def test_a_trunk_stored_packed_is_named_as_it_is(
         "--trunk-bits 4",
         "--embed-bits 4",
     ]
-    with pytest.raises(ConfigError, match="--trunk-bits source: .* stored at 8 bits; use 8"):
+    with pytest.raises(ConfigError, match=r"--trunk-bits source: .* stored at 8 bits; use 8"):
         LLM(trunk_bits="source")
-    with pytest.raises(ConfigError, match="--embed-bits 32: .* stored at 8 bits; use 8"):
+    with pytest.raises(ConfigError, match=r"--embed-bits 32: .* stored at 8 bits; use 8"):
         LLM(embed_bits=32)
 
 
