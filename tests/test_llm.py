@@ -156,6 +156,34 @@ def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("less exact" in record.getMessage() for record in caplog.records) == 1
 
 
+def test_what_is_stored_packed_is_said_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    with LLM(trunk_bits=4, embed_bits=4) as llm:
+        plan = llm.plan
+        assert (plan.trunk_bits, plan.embed_bits) == (8, 8)
+        assert "trunk at 8 bits, embedding at 8 bits" in llm.load_line
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "trunk_bits 4: stored at 8 bits, and so it is used",
+        "embed_bits 4: stored at 8 bits, and so it is used",
+    ]
+    with pytest.raises(ConfigError, match=r"embed_tokens.* stored at 8 bits; 32 was asked for"):
+        LLM(embed_bits=32)
+
+
+def test_a_model_is_called_by_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden.tiny("olmoe"))
+    with LLM(".") as llm:
+        assert llm.load_line.startswith("olmoe (olmoe)")
+
+
+@pytest.mark.parametrize(
+    "messages", ["Hello", [], ["Hello"], [{"content": "Hello"}], {"role": "user", "content": "x"}]
+)
+def test_what_is_no_conversation_is_refused(demo: LLM, messages: Any) -> None:
+    with pytest.raises(ConfigError, match="messages must be a list"):
+        demo.chat(messages)
+
+
 def test_closed_model_says_so() -> None:
     llm = LLM()
     llm.close()

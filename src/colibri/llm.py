@@ -92,6 +92,14 @@ class LLM:
         path = None if config.cpu == "auto" else config.cpu
         cpu.configure(config.threads, path)
         self._start(config, container)
+        self._warn(config)
+
+    def _warn(self, config: EngineConfig) -> None:
+        """Of a precision that is not what one may think."""
+        for setting in ("trunk_bits", "embed_bits"):
+            asked, got = getattr(config, setting), getattr(self.plan, setting)
+            if asked not in ("auto", got):
+                logger.warning("%s %s: stored at %s bits, and so it is used", setting, asked, got)
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
 
@@ -113,7 +121,7 @@ class LLM:
             cancelled=lambda: self._engine.step_cancelled(),
         )
         try:
-            loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
+            loader = TrunkLoader(container, self.plan.trunk_bits, self.plan.embed_bits, planes)
             model = family.build(model_config, loader, self._experts)
         except BaseException:
             self._experts.close()
@@ -126,9 +134,10 @@ class LLM:
         )
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
+        trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
-            f"{self._path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
+            f"{Path(os.path.abspath(self._path)).name} ({family.name}): experts {scheme}, "
+            f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
