@@ -193,6 +193,20 @@ def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("less exact" in record.getMessage() for record in caplog.records) == 1
 
 
+def test_a_model_is_called_by_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden.tiny("olmoe"))
+    with LLM(".") as llm:
+        assert llm.load_line.startswith("olmoe (olmoe)")
+
+
+@pytest.mark.parametrize(
+    "messages", ["Hello", [], ["Hello"], [{"content": "Hello"}], {"role": "user", "content": "x"}]
+)
+def test_what_is_no_conversation_is_refused(demo: LLM, messages: Any) -> None:
+    with pytest.raises(ConfigError, match="messages must be a list"):
+        demo.chat(messages)
+
+
 def test_closed_model_says_so() -> None:
     llm = LLM()
     llm.close()

@@ -108,10 +108,17 @@ class LLM:
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         _configure_cpu(config)
         self._start(config, container, make_router, clock)
-        if config.trunk_bits not in ("auto", self.plan.trunk_bits):
-            _warn_stored("trunk", config.trunk_bits, self.plan.trunk_bits)
-        if config.embed_bits not in (8, self.plan.embed_bits):
-            _warn_stored("embed", config.embed_bits, self.plan.embed_bits)
+        self._warn(config)
+
+    def _warn(self, config: EngineConfig) -> None:
+        """Of a precision that is not what one may think."""
+        for part in ("trunk", "embed"):
+            asked, got = getattr(config, f"{part}_bits"), getattr(self.plan, f"{part}_bits")
+            # 8 is the embedding's default: a model stored at 4 is no surprise to who did not ask.
+            if asked not in ("auto", got) and (part, asked) != ("embed", 8):
+                logger.warning(
+                    "--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got
+                )
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
 
@@ -154,10 +161,10 @@ class LLM:
         )
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
+        trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
-            f"{self._path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, "
-            f"embedding at {bits_text(self.plan.embed_bits)}, "
+            f"{Path(os.path.abspath(self._path)).name} ({family.name}): experts {scheme}, "
+            f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
@@ -318,10 +325,6 @@ def _configure_cpu(config: EngineConfig) -> None:
     if config.cpu != "auto" and config.cpu not in here:
         raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
     cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
-
-
-def _warn_stored(part: str, asked: object, stored: object) -> None:
-    logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, stored)
 
 
 def _machine() -> Machine:

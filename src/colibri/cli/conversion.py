@@ -41,8 +41,11 @@ def conversion_progress(quiet: bool) -> Iterator[Progress]:
 
 
 def convert_line(progress: ConvertProgress) -> str:
+    return f"{_figures(progress)}, {progress.file or progress.phase}"
+
+
+def _figures(progress: ConvertProgress) -> str:
     parts = [
-        f"{progress.phase} {progress.file}".strip(),
         f"{figures.size(progress.bytes_done)} of {figures.size(progress.bytes_total)}",
         f"{figures.size(progress.bytes_per_second)}/s",
     ]
@@ -57,16 +60,21 @@ def _bar() -> Iterator[OnProgress]:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    # Short enough for 80 columns, the ^C that the terminal echoes included.
+    columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
+    bar = Bar(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=None)
 
-        def update(progress: ConvertProgress) -> None:
-            bar.update(
-                task,
-                total=progress.bytes_total,
-                completed=progress.bytes_done,
-                description=convert_line(progress),
-            )
+    def update(progress: ConvertProgress) -> None:
+        bar.update(
+            task,
+            total=progress.bytes_total,
+            completed=progress.bytes_done,
+            description=_figures(progress),
+        )
+        bar.start()  # not before: a refusal should leave no bar behind
 
+    try:
         yield update
+    finally:
+        bar.stop()

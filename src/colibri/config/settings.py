@@ -24,10 +24,11 @@ def _path(value: object) -> str:
 def _memory(value: object) -> str:
     if isinstance(value, str) and value.strip().lower() == "auto":
         return "auto"
-    if not isinstance(value, str | int):
-        raise bad_size(value, "is not a size")
+    if not isinstance(value, str):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        raise bad_size(value, "has no unit" if number else "is not a size")
     parse_bytes(value, total=LARGEST_BYTES)
-    return f"{value}B" if isinstance(value, int) else value.strip()
+    return value.strip()
 
 
 def _whole(low: int, high: int) -> Callable[[object], int]:
@@ -106,7 +107,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "ram",
         "auto or a size",
-        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%.",
+        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%; auto: 9/10 of what is free.",
         _memory,
         Upstream("RAM_GB", _gigabytes),
     ),
@@ -120,7 +121,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "context",
         "1 to 100000000",
-        "Longest prompt and answer together, in tokens.",
+        "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",
         _whole(1, 100_000_000),
         Upstream("CTX", _same),
     ),

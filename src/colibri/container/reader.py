@@ -21,7 +21,6 @@ from colibri.container.weights import WeightMap
 from colibri.errors import ContainerError
 
 _ARRAYS = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
-_PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Container:
     @property
     def stored_bits(self) -> Literal[4, 8] | None:
         """The fewest bits at which a matrix of the trunk is stored packed; None if none is."""
-        found = [b for t in self.trunk.values() if (b := _PACKED_BITS.get(t.info.dtype))]
+        found = [b for t in self.trunk.values() if (b := t.info.stored_bits)]
         return min(found, default=None)
 
     @property
@@ -63,7 +62,7 @@ class Container:
         for name, t in self.trunk.items():
             match = self.weights.classify(name)
             if match and match.rule.kind == "embedding":
-                return _PACKED_BITS.get(t.info.dtype)
+                return t.info.stored_bits
         return None
 
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
@@ -83,7 +82,7 @@ class Container:
     def read_packed(self, name: str, out: npt.NDArray[np.uint8], offset: int = 0) -> None:
         """Fill out with the bytes of a packed tensor, from `offset` on."""
         t = self._tensor(name)
-        if t.info.dtype not in _PACKED_BITS or offset + out.nbytes > t.info.nbytes:
+        if not t.info.stored_bits or offset + out.nbytes > t.info.nbytes:
             raise ValueError(f"{out.nbytes} bytes from {offset} of {name} ({t.info.dtype})")
         _read(t, out, offset)
 

@@ -34,7 +34,6 @@ MatrixBits = Literal["source", 8, 4]
 EmbeddingBits = Literal[8, 4, 32]
 
 _SCHEMES: dict[int, Scheme] = {8: "int8-gs64", 4: "int4-gs64"}
-_STORED_BITS = {"int8-gs64": 8, "int4-gs64": 4}
 _LARGEST_SCALE = 65504.0  # fp16
 _PIECE_BYTES = 4 << 20
 
@@ -50,7 +49,7 @@ def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None
     info = _matrix_info(c, name)
     start, stop = _range(info, rows)
     _check_bits(info, bits)
-    if info.dtype in _STORED_BITS:
+    if info.stored_bits:
         return _stored(c, info, start, stop)
     if isinstance(bits, int) and bits in _SCHEMES:
         return _quantised(c, info, _SCHEMES[bits], start, stop)
@@ -59,20 +58,21 @@ def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None
 
 def load_embedding(c: Container, name: str, bits: EmbeddingBits) -> Matrix:
     """Vocabulary rows [vocabulary, hidden]; 32 keeps the source's dtype."""
+    _check_bits(_matrix_info(c, name), bits)
     return load_matrix(c, name, "source" if bits == 32 else bits)
 
 
 def load_vector(c: Container, name: str) -> npt.NDArray[np.float32]:
     """An exact tensor (norm, bias, router...) of any shape, as float32."""
     info = c.info(name)
-    if info.dtype in _STORED_BITS:
+    if info.stored_bits:
         raise ContainerError(f"{c.path}: tensor {shown(name)}: stored packed, but must be exact")
     return to_float32(c.read_all(name))
 
 
 def matrix_bytes(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> int:
     """Bytes that load_matrix or load_embedding will hold in memory."""
-    if info.dtype in _STORED_BITS or bits not in _SCHEMES or len(info.shape) != 2:
+    if info.stored_bits or bits not in _SCHEMES or len(info.shape) != 2:
         return info.nbytes
     return packed_bytes(_SCHEMES[int(bits)], *info.shape)
 
@@ -100,8 +100,8 @@ def _range(info: TrunkInfo, rows: slice | None) -> tuple[int, int]:
     return start, stop
 
 
-def _check_bits(info: TrunkInfo, bits: MatrixBits) -> None:
-    stored = _STORED_BITS.get(info.dtype)
+def _check_bits(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> None:
+    stored = info.stored_bits
     if stored and (bits == "source" or bits > stored):
         raise ConfigError(
             f"tensor {shown(info.name)} is stored at {stored} bits; {bits} was asked for: use "
