@@ -103,7 +103,7 @@ def stop_after(calls: int) -> Callable[[], bool]:
 def test_cancelled_and_resumed(source: Path, whole: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     cancelled = 0
-    for calls in range(1, 200, 6):
+    for calls in range(1, 200, 4):
         try:
             run(source, out, cancelled=stop_after(calls))
             break

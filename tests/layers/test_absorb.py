@@ -79,5 +79,5 @@ def test_a_half_that_fills_no_blocks_stays_as_it_came(tmp_path: Path, bits: Any)
 def test_a_weight_that_is_not_finite(tmp_path: Path, row: int) -> None:
     w = weights(32)
     w[row, 7] = np.inf
-    with pytest.raises(ContainerError, match="'kv_b': a weight of heads 0..4 is not finite"):
+    with pytest.raises(ContainerError, match=r"'kv_b': a weight of heads 0\.\.4 is not finite"):
         load(tmp_path, w, 8)

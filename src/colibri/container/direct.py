@@ -21,6 +21,11 @@ _READ_BYTES = 1 << 30
 U8 = npt.NDArray[np.uint8]
 
 
+def pages(nbytes: int) -> int:
+    """nbytes rounded up to whole pages."""
+    return nbytes + -nbytes % PAGE
+
+
 def aligned(nbytes: int) -> U8:
     """Fresh memory that begins at a page."""
     memory = np.empty(nbytes + PAGE, np.uint8)
@@ -45,14 +50,14 @@ class DirectFiles:
         if nbytes < _SMALL_BYTES:
             return self.borrow(path, offset, nbytes).copy()
         skew = offset % PAGE
-        buffer = aligned(_pages(skew + nbytes))
+        buffer = aligned(pages(skew + nbytes))
         self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
         return buffer[skew : skew + nbytes]
 
     def borrow(self, path: Path, offset: int, nbytes: int) -> U8:
         """The same in memory that the thread's next call uses again."""
         skew = offset % PAGE
-        buffer = self._buffer(_pages(skew + nbytes))
+        buffer = self._buffer(pages(skew + nbytes))
         self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
         return buffer[skew : skew + nbytes]
 
@@ -120,10 +125,6 @@ def _open_direct(path: Path) -> int | None:
         return os.open(path, os.O_RDONLY | _DIRECT | os.O_CLOEXEC) if _DIRECT else None
     except OSError:
         return None
-
-
-def _pages(nbytes: int) -> int:
-    return nbytes + -nbytes % PAGE
 
 
 def _drop_pages(fd: int, offset: int, nbytes: int) -> None:

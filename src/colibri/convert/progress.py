@@ -57,13 +57,17 @@ class Meter:
 
     def step(self, written: int) -> None:
         """`written` more bytes are on their way; raises Cancelled when asked to stop."""
+        self.check()
+        self._written += written
+        if time.monotonic() - self._last >= _INTERVAL_SECONDS:
+            self._emit()
+
+    def check(self, _written: int = 0) -> None:
+        """Raises Cancelled when asked to stop; for any thread."""
         if self._cancelled():
             raise Cancelled(
                 "conversion stopped; finished files are kept, run the same command to continue"
             )
-        self._written += written
-        if time.monotonic() - self._last >= _INTERVAL_SECONDS:
-            self._emit()
 
     def _emit(self) -> None:
         self._last = time.monotonic()
