@@ -40,7 +40,7 @@ class Container:
     weights: WeightMap
     trunk: Trunk
     layers: Mapping[int, LayerExperts]
-    files: DirectFiles = field(default_factory=DirectFiles, compare=False)
+    files: DirectFiles = field(compare=False)
 
     def names(self) -> Collection[str]:
         """The trunk's tensors."""
@@ -98,10 +98,13 @@ class Container:
             raise ContainerError(f"{self.path}: tensor {shown(name)} is missing") from None
 
 
-def open_container(path: Path, weights_for: Callable[[dict[str, Any]], WeightMap]) -> Container:
+def open_container(
+    path: Path, weights_for: Callable[[dict[str, Any]], WeightMap], *, direct: bool = True
+) -> Container:
     """Read and check everything but the weights themselves.
 
-    `weights_for` gives a config's weight map. Raises ContainerError for a damaged, incomplete or
+    `weights_for` gives a config's weight map; without `direct` weights are read through the page
+    cache. Raises ContainerError for a damaged, incomplete or
     contradictory model, and whatever `weights_for` raises.
     """
     names = list_names(path)
@@ -118,7 +121,16 @@ def open_container(path: Path, weights_for: Callable[[dict[str, Any]], WeightMap
     read = read_converted if converted else read_checkpoint
     with _no_collection():
         trunk, layers = read(path, weights)
-    return Container(path, config, generation_config, converted, weights, trunk, layers)
+    return Container(
+        path,
+        config,
+        generation_config,
+        converted,
+        weights,
+        trunk,
+        layers,
+        DirectFiles(direct),
+    )
 
 
 def _array(t: TrunkTensor, shape: tuple[int, ...], offset: int, read: _Read) -> npt.NDArray[Any]:
