@@ -84,11 +84,11 @@ class FileWriter:
                 f"{self._path}: {self._file.size} bytes written, {self._size} were planned"
             )
 
-    def publish(self, step: Step | None = None) -> Written:
+    def publish(self, step: Step | None = None, *, verify: bool = True) -> Written:
         """Make the file durable, read it back and give it its name."""
         with self._refusals():
             self._file.sync()
-            if not self._file.is_as_written(step or _nothing):
+            if verify and not self._file.is_as_written(step or _nothing):
                 raise ContainerError(
                     f"{self._path}: what was read back differs from what was written; the disk or "
                     "memory is faulty, check both before converting again"
@@ -116,11 +116,21 @@ class FileWriter:
             raise CapacityError(_full_disk_message(self._path, self._size)) from error
 
 
-def write_file(path: Path, chunks: Iterable[Chunk], size: int, step: Step | None = None) -> Written:
-    """Write `chunks`, `size` bytes in all, to `path`; raises what FileWriter raises."""
+def write_file(
+    path: Path,
+    chunks: Iterable[Chunk],
+    size: int,
+    step: Step | None = None,
+    *,
+    verify: bool = True,
+) -> Written:
+    """Write `chunks`, `size` bytes in all, to `path`; raises what FileWriter raises.
+
+    Without `verify` it is not read back: for what can be made again at any time.
+    """
     with contextlib.closing(FileWriter(path, size)) as writer:
         writer.fill(chunks, step)
-        return writer.publish(step)
+        return writer.publish(step, verify=verify)
 
 
 @contextlib.contextmanager

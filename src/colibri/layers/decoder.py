@@ -20,6 +20,10 @@ from colibri.layers.step import Step
 F32 = NDArray[np.float32]
 
 
+# A layer's second half: routed experts, or one MLP.
+Block = Callable[[F32, Step], F32]
+
+
 class Mixer(Protocol):
     """A layer's attention, of whatever kind."""
 
@@ -32,12 +36,13 @@ class DecoderLayer:
     input_norm: RMSNorm
     mixer: Mixer
     post_norm: RMSNorm
-    mlp: Callable[[F32], F32]
+    mlp: Block
 
     def __call__(self, x: F32, step: Step) -> None:
         """x [rows, hidden], updated in place."""
         x += self.mixer(self.input_norm(x), step)
-        x += self.mlp(self.post_norm(x))
+        step.clock.enter("dense")
+        x += self.mlp(self.post_norm(x), step)
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,15 @@ class Decoder:
     def forward(self, step: Step) -> F32:
         """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its
         rows."""
+        step.clock.enter("dense", -1)
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)
         for i, layer in enumerate(self.layers):
             step.before_layer(i)
+            step.clock.enter("attention", i)
             layer(x, step)
+        step.clock.enter("dense", -1)
         return self.norm(x)
 
     def logits(self, hidden: F32) -> F32:

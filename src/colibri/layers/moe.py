@@ -9,6 +9,7 @@ from colibri.experts.base import ExpertExecutor
 from colibri.kernels import ops
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
+from colibri.layers.step import Step
 from colibri.routing.base import Router
 
 F32 = NDArray[np.float32]
@@ -23,10 +24,13 @@ class MoE:
     shared: SwiGLU | None = None
     shared_gate: Linear | None = None
 
-    def __call__(self, x: F32) -> F32:  # [rows, hidden]
+    def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
+        step.clock.enter("route")
         topk_ids, topk_weights = self.router.route(self.gate(x))
+        step.clock.enter("experts")
         y = self.experts.run(self.layer, x, topk_ids, topk_weights)
         if self.shared is not None:
+            step.clock.enter("shared_expert")
             shared = self.shared(x)
             if self.shared_gate is not None:
                 shared *= ops.sigmoid(self.shared_gate(x))
