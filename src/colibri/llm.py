@@ -102,7 +102,9 @@ class LLM:
         clock: Clock = NO_CLOCK,
     ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
-        container = open_container(self._path, lambda c: family_for(c).weights_of(c))
+        container = open_container(
+            self._path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
+        )
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)

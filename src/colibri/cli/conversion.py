@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colibri.cli import figures, terminal
 from colibri.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from colibri.container.manifest import FileEntry
     from colibri.convert.progress import ConvertProgress
 
 OnProgress = Callable[["ConvertProgress"], None]
 
 
 class Progress:
-    """Shows progress, and remembers whether there was anything to do."""
+    """Shows progress, and remembers the last of it."""
 
     def __init__(self, show: OnProgress) -> None:
         self._show = show
-        self.already_finished = False
+        self.last: ConvertProgress | None = None
 
     def __call__(self, progress: ConvertProgress) -> None:
-        self.already_finished = progress.phase == "already finished"
+        self.last = progress
         self._show(progress)
 
 
@@ -52,6 +54,22 @@ def _figures(progress: ConvertProgress) -> str:
     if progress.eta_seconds is not None:
         parts.append(f"about {figures.duration(progress.eta_seconds)} left")
     return ", ".join(parts)
+
+
+def closing_line(
+    destination: Path, files: Sequence[FileEntry], last: ConvertProgress | None
+) -> str:
+    """What there is now and, if this run made any of it, how fast."""
+    total = sum(file.size for file in files)
+    line = f"{destination}: {figures.size(total)} in {figures.count(len(files), 'file')}"
+    if last is None or last.phase == "already finished":
+        return f"{line}, already converted"
+    taken = last.bytes_per_second * last.seconds
+    return (
+        f"{line}, ready; {figures.size(taken)} in and {figures.size(last.bytes_written)} out in "
+        f"{figures.duration(last.seconds)}: {figures.rate(taken / 1e6, last.seconds, 'MB/s')} in, "
+        f"{figures.rate(last.bytes_written / 1e6, last.seconds, 'MB/s')} out"
+    )
 
 
 @contextmanager
