@@ -23,6 +23,7 @@ from colibri.errors import ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
+from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
@@ -115,6 +116,7 @@ class LLM:
         try:
             loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
             model = family.build(model_config, loader, self._experts)
+            model = with_lookahead(model, self._experts, config.lookahead)
         except BaseException:
             self._experts.close()
             raise

@@ -64,6 +64,11 @@ def _on_off(text: str) -> str:
     return {"1": "on", "0": "off"}.get(text.strip(), text)
 
 
+def _pilot(text: str) -> str:
+    """Upstream's PILOT: 0 or a number of layers."""
+    return "off" if text.strip() == "0" else text
+
+
 def _same(text: str) -> str:
     return text
 
@@ -167,6 +172,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Read experts past the page cache (O_DIRECT).",
         _choice("auto", "on", "off"),
         Upstream("DIRECT", _on_off),
+    ),
+    Setting(
+        "lookahead",
+        "off, auto or 1 to 8",
+        "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
+        _choice("off", "auto", *range(1, 9)),
+        Upstream("PILOT", _pilot),
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}

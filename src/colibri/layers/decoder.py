@@ -2,7 +2,9 @@
 rows before the next."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -32,12 +34,19 @@ class DecoderLayer:
     input_norm: RMSNorm
     mixer: Mixer
     post_norm: RMSNorm
-    mlp: Callable[[F32], F32]
+    mlp: Callable[..., F32]
+    # Guesses the experts of later layers, from x after attention and the shared expert's output.
+    guess: Callable[[F32, F32 | None], None] | None = None
 
     def __call__(self, x: F32, step: Step) -> None:
         """x [rows, hidden], updated in place."""
         x += self.mixer(self.input_norm(x), step)
-        x += self.mlp(self.post_norm(x))
+        h = self.post_norm(x)
+        x += self.mlp(h) if self.guess is None else self.mlp(h, partial(self.guess, x))
+
+
+class AroundStep(Protocol):
+    def step(self, step: Step) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ class Decoder:
     layers: Sequence[DecoderLayer]
     norm: RMSNorm
     head: Linear
+    lookahead: AroundStep | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -62,9 +72,10 @@ class Decoder:
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)
-        for i, layer in enumerate(self.layers):
-            step.before_layer(i)
-            layer(x, step)
+        with self.lookahead.step(step) if self.lookahead else nullcontext():
+            for i, layer in enumerate(self.layers):
+                step.before_layer(i)
+                layer(x, step)
         return self.norm(x)
 
     def logits(self, hidden: F32) -> F32:

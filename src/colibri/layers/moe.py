@@ -1,5 +1,6 @@
 """Routed experts, staged by an executor, plus a shared expert with or without a gate."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,26 @@ class MoE:
     shared: SwiGLU | None = None
     shared_gate: Linear | None = None
 
-    def __call__(self, x: F32) -> F32:  # [rows, hidden]
+    def __call__(self, x: F32, guess: Callable[[F32 | None], None] | None = None) -> F32:
+        """x [rows, hidden]. guess: called with the shared expert's output while reads go on."""
+        shared = None
+
+        def meanwhile() -> None:
+            nonlocal shared
+            shared = self._shared(x)
+            if guess is not None:
+                guess(shared)
+
         topk_ids, topk_weights = self.router.route(self.gate(x))
-        y = self.experts.run(self.layer, x, topk_ids, topk_weights)
-        if self.shared is not None:
-            shared = self.shared(x)
-            if self.shared_gate is not None:
-                shared *= ops.sigmoid(self.shared_gate(x))
+        y = self.experts.run(self.layer, x, topk_ids, topk_weights, meanwhile)
+        if shared is not None:
             y += shared
         return y
+
+    def _shared(self, x: F32) -> F32 | None:
+        if self.shared is None:
+            return None
+        shared = self.shared(x)
+        if self.shared_gate is not None:
+            shared *= ops.sigmoid(self.shared_gate(x))
+        return shared
