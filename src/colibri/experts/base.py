@@ -38,11 +38,11 @@ class ExpertExecutor(Protocol):
         """Whether all experts of the layer are at hand, so that no hint is of use."""
         ...
 
-    def hint(self, layer: int, expert_ids: Sequence[int], read: bool = True) -> None:
+    def hint(self, layer: int, expert_ids: Sequence[int], read: int) -> "Guess":
         """The layer's next call will likely want these experts, the first ones most.
 
-        Without effect on results. Replaces the layer's last hint. read: begin to read them; if not,
-        the guess is only compared with what the call wants.
+        The first `read` of them are read ahead, as far as there is room. Without effect on results.
+        Replaces the layer's last hint. Returns what will tell how it compared.
         """
         ...
 
@@ -50,10 +50,14 @@ class ExpertExecutor(Protocol):
         """Takes all hints back: reads that have not begun do not begin."""
         ...
 
-    @property
-    def guesses(self) -> "Guesses":
-        """How good the hints were so far."""
-        ...
+
+@dataclass(slots=True)
+class Guess:
+    """What a hint expected, and how it compared once the layer's call has come."""
+
+    absent: dict[int, int]  # hinted experts that were not there, with their places in the hint
+    missing: int | None = None  # how many of the call's experts were not there
+    right: frozenset[int] = frozenset()  # those of the absent that the call wanted
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,6 @@ class Guesses:
     def __add__(self, other: "Guesses") -> "Guesses":
         return Guesses(
             self.missing + other.missing, self.guessed + other.guessed, self.right + other.right
-        )
-
-    def __sub__(self, other: "Guesses") -> "Guesses":
-        return Guesses(
-            self.missing - other.missing, self.guessed - other.guessed, self.right - other.right
         )
 
 

@@ -1,12 +1,14 @@
 """One layer's experts as the kernels see them: addresses and multipliers, by expert."""
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.experts.arena import Arena
-from colibri.experts.base import Multipliers
+from colibri.experts.base import Guess, Guesses, Multipliers
 from colibri.experts.cache import LayerCache
 from colibri.experts.loader import Job
 
@@ -26,7 +28,7 @@ class LayerStage:
         self.cache = cache
         self.parts: NDArray[np.uint64] = np.zeros((source.num_experts, 3), np.uint64)
         self.multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
-        self.guess: frozenset[int] | None = None  # hinted and not there, until the next call
+        self.guesses: list[Guess] = []  # until the next call
         self._arena = arena
         self._verify = verify
 
@@ -49,6 +51,23 @@ class LayerStage:
         """The same for a read that nobody has demanded: not pinned, first to go."""
         self._set_tables(job)
         self.cache.landed_on_a_guess(job.expert, job.nbytes)
+
+    def guess(self, experts: Sequence[int]) -> Guess:
+        is_proven = self.cache.is_proven
+        guess = Guess({e: place for place, e in enumerate(experts) if not is_proven(e)})
+        self.guesses.append(guess)
+        return guess
+
+    def compare(self, experts: Collection[int]) -> Guesses:
+        """The call has come: tells all guesses how they compared; the counts of the last one."""
+        counts = Guesses()
+        missing = sum(not self.cache.is_proven(e) for e in experts) if self.guesses else 0
+        for guess in self.guesses:
+            guess.missing = missing
+            guess.right = frozenset(guess.absent.keys() & experts)
+            counts = Guesses(missing, len(guess.absent), len(guess.right))
+        self.guesses.clear()
+        return counts
 
     def _set_tables(self, job: Job) -> None:
         address = self._arena.address(self.cache.slot(job.expert))

@@ -17,7 +17,7 @@ from colibri.errors import ConfigError
 from colibri.experts.ahead import ReadsAhead
 from colibri.experts.arena import Arena
 from colibri.experts.arithmetic import Multiplier
-from colibri.experts.base import ExpertStats, Floats, Guesses, Ids, ReadFunction
+from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.cache import LayerCache
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
@@ -91,7 +91,7 @@ class StreamedExperts:
         multiplier = Multiplier(stage, pairs, x, self._planes)
         outputs = self._outputs(topk_ids.size, x.shape[1])
         self._settle()
-        if self._ahead or stage.guess is not None:
+        if self._ahead or stage.guesses:
             self._meet_guesses(stage, pairs.experts)
         if outputs is not None and stage.cache.hit_all(pairs.experts):
             meanwhile()
@@ -102,17 +102,16 @@ class StreamedExperts:
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
 
-    def hint(self, layer: int, expert_ids: Sequence[int], read: bool = True) -> None:
+    def hint(self, layer: int, expert_ids: Sequence[int], read: int) -> Guess:
         """As ExpertExecutor.hint. A hint for the very layer that is being run comes too late."""
         stage = self._stage(layer)
         if stage is self._running:
-            return
+            return Guess({})
         self._hinted = True
         with self._at_work():
-            is_proven = stage.cache.is_proven
-            stage.guess = frozenset(e for e in expert_ids if not is_proven(e))
-            if read:
-                self._ahead.begin(stage, expert_ids)
+            guess = stage.guess(expert_ids)
+            self._ahead.begin(stage, expert_ids[:read])
+            return guess
 
     def expire(self) -> None:
         if not self._hinted:
@@ -121,11 +120,7 @@ class StreamedExperts:
         with self._at_work():
             self._ahead.expire()
             for stage in self._stages.values():
-                stage.guess = None
-
-    @property
-    def guesses(self) -> Guesses:
-        return self._traffic.guesses
+                stage.guesses.clear()
 
     def stats(self) -> ExpertStats:
         caches = [stage.cache for stage in self._stages.values()]
@@ -202,12 +197,7 @@ class StreamedExperts:
         """The call of a layer has come: takes in what has landed, compares what was guessed."""
         with self._at_work():
             self._ahead.collect()
-            wanted = experts.tolist()
-            if stage.guess is not None:
-                missing = sum(not stage.cache.is_proven(e) for e in wanted)
-                right = len(stage.guess.intersection(wanted))
-                self._traffic.guesses += Guesses(missing, len(stage.guess), right)
-                stage.guess = None
+            self._traffic.guesses += stage.compare(set(experts.tolist()))
             if self._ahead.of(stage.source.layer) and stage.cache.resident[experts].all():
                 self._ahead.claim(stage, ())
 

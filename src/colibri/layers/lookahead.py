@@ -2,11 +2,13 @@
 
 The guess: the later layer's post-attention norm and router, applied to the residual stream after
 this layer's attention and shared expert. Only reads and evictions follow from it, no result does.
-While decoding, every guessed expert is read. In a prompt only those that enough rows vote for, in
-ascending id as the walk wants them, so that hardly a byte is read in vain.
+While decoding, the experts of the ranks that are mostly guessed right are read. In a prompt those
+that enough rows vote for, in ascending id as the walk wants them, so that hardly a byte is read in
+vain.
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.experts.base import ExpertExecutor, Guesses
+from colibri.experts.base import ExpertExecutor, Guess, Guesses
+from colibri.layers.confidence import Ranks, Votes
 from colibri.layers.decoder import Decoder
 from colibri.layers.moe import MoE
 from colibri.layers.norm import RMSNorm
@@ -27,10 +30,7 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 Setting = Literal["auto", "off"] | int
 
-SAMPLE_ROWS = 256  # of a prompt's chunk: bounds what a guess costs
-CERTAIN_VOTES = 4  # of these rows; a vote alone is right about two times in three
-PROMPT_PRECISION = 0.98  # below it, prompts are not read ahead for
-PROMPT_WINDOW = 64  # guesses to judge by
+SAMPLE_ROWS = 512  # of a prompt's chunk: bounds what a guess costs
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,25 @@ class Target:
     norm: RMSNorm
     moe: MoE
 
-    def guess(self, state: F32) -> I32:  # [rows, hidden] -> [rows, k]
+    def guess(self, state: F32) -> I32:  # [rows, hidden] -> [rows, k], best first
         return self.moe.router.route(self.moe.gate(self.norm(state)))[0]
+
+
+@dataclass(frozen=True)
+class Hinted:
+    """A guess made while decoding: how many layers ahead, how much of it was to be read."""
+
+    ranks: Ranks
+    ranked: Sequence[int]  # of each expert hinted
+    trusted: int
+    guess: Guess
+
+    def counts(self) -> Guesses:
+        """As far as it was to be read."""
+        places = self.guess.absent
+        right = sum(self.ranked[places[e]] < self.trusted for e in self.guess.right)
+        guessed = sum(self.ranked[place] < self.trusted for place in places.values())
+        return Guesses(self.guess.missing or 0, guessed, right)
 
 
 class Lookahead:
@@ -59,77 +76,89 @@ class Lookahead:
         self._experts = experts
         self._depth = depth
         self._clock = clock
-        self._trial = Trial()
-        self._prompts = PromptPrecision()
-        self._way: Way = "idle"
+        self.trial = Trial()
+        self.votes = Votes()
+        self._ranks: dict[int, Ranks] = {}  # by distance
         self._decoding = True
+        self._hinted: list[Hinted] = []
+        self._last: Guess | None = None  # of a prompt
 
     @contextmanager
     def step(self, step: Step) -> Iterator[None]:
         """Around a walk through all layers."""
         rows = len(step.token_ids)
         self._decoding = rows == len(step.sequences)
-        self._way = self._choose_way()
-        before, begin = self._experts.guesses, self._clock()
+        self._hinted, self._last = [], None
+        if not self._decoding:
+            self.votes.begin()
+        begin = self._clock()
         try:
             yield
         finally:
             self._experts.expire()
-        seconds, guesses = self._clock() - begin, self._experts.guesses - before
-        if not self._decoding:
-            self._prompts.add(guesses)
-        elif self._depth is None:
-            self._trial.add(rows, seconds, guesses)
+        if self._decoding:
+            self._learn(rows, self._clock() - begin)
 
     def guess(self, targets: Sequence[Target], x: F32, shared: F32 | None) -> None:
         """x: the residual stream after attention; shared: what the shared expert adds to it."""
-        if self._way == "idle":
+        if self._decoding and self._way == "idle":
             return
         depth = self._depth if self._depth is not None and self._decoding else 1
-        wanted = [t for t in targets[:depth] if not self._experts.complete(t.moe.layer)]
+        complete = self._experts.complete
+        wanted = [i for i, t in enumerate(targets[:depth]) if not complete(t.moe.layer)]
         if not wanted:
             return
-        sample = slice(None, None, -(-len(x) // SAMPLE_ROWS))
+        sample = slice(None, None, 1 if self._decoding else -(-len(x) // SAMPLE_ROWS))
         state = x[sample] if shared is None else x[sample] + shared[sample]
-        for target in wanted:
-            self._hint(target, np.ascontiguousarray(state))
+        for i in wanted:
+            self._hint(i, targets[i], np.ascontiguousarray(state))
 
-    def _hint(self, target: Target, state: F32) -> None:
+    @property
+    def _way(self) -> Way:
+        return self.trial.way if self._depth is None else "read"
+
+    def _hint(self, distance: int, target: Target, state: F32) -> None:
         try:
             topk_ids = target.guess(state)
         except ValueError:
-            # The router's word for values that are not finite. If the real ones are not, it will
-            # say so again.
+            # The router's word for values that are not finite. If the real ones are not either,
+            # it will say so again.
             return
-        self._experts.hint(target.moe.layer, self._chosen(topk_ids), read=self._way == "read")
-
-    def _chosen(self, topk_ids: I32) -> list[int]:
-        if len(topk_ids) == 1:
-            return [int(expert) for expert in topk_ids[0]]  # best first
-        votes = np.bincount(topk_ids.ravel())
         if self._decoding:
-            order = np.argsort(-votes, kind="stable")
-            return [int(expert) for expert in order[: np.count_nonzero(votes)]]
-        return [int(expert) for expert in np.flatnonzero(votes >= CERTAIN_VOTES)]
+            self._hint_best(distance, target.moe.layer, topk_ids)
+        else:
+            self._hint_certain(target.moe.layer, topk_ids)
 
-    def _choose_way(self) -> Way:
-        if not self._decoding:
-            return self._prompts.way
-        return self._trial.way if self._depth is None else "read"
+    def _hint_best(self, distance: int, layer: int, topk_ids: I32) -> None:
+        experts, ranked = _by_rank(topk_ids)
+        ranks = self._ranks.setdefault(distance, Ranks(topk_ids.shape[1]))
+        trusted = ranks.trusted
+        read = bisect_left(ranked, trusted) if self._way == "read" else 0
+        guess = self._experts.hint(layer, experts, read)
+        self._hinted.append(Hinted(ranks, ranked, trusted, guess))
+
+    def _hint_certain(self, layer: int, topk_ids: I32) -> None:
+        if self._last is not None:
+            self.votes.learn(self._last)
+        votes = np.bincount(topk_ids.ravel())
+        certain = [int(expert) for expert in np.flatnonzero(votes >= self.votes.needed)]
+        self._last = self._experts.hint(layer, certain, len(certain))
+
+    def _learn(self, rows: int, seconds: float) -> None:
+        total = Guesses()
+        for hinted in self._hinted:
+            if hinted.guess.missing is not None:
+                total += hinted.counts()
+                hinted.ranks.learn(hinted.ranked, hinted.guess)
+        if self._depth is None:
+            self.trial.add(rows, seconds, total)
 
 
-class PromptPrecision:
-    """Prompts are read ahead for while nearly all guesses are right; otherwise they are watched."""
-
-    def __init__(self) -> None:
-        self.way: Way = "read"
-        self._guesses = Guesses()
-
-    def add(self, guesses: Guesses) -> None:
-        self._guesses += guesses
-        if self._guesses.guessed >= PROMPT_WINDOW:
-            self.way = "read" if self._guesses.precision >= PROMPT_PRECISION else "watch"
-            self._guesses = Guesses()
+def _by_rank(topk_ids: I32) -> tuple[list[int], list[int]]:
+    """The experts of all rows, each once by its best rank, and these ranks."""
+    flat = topk_ids.T.ravel()  # all first choices, all second choices, ...
+    first = np.sort(np.unique(flat, return_index=True)[1])
+    return flat[first].tolist(), (first // len(topk_ids)).tolist()
 
 
 def with_lookahead(decoder: Decoder, experts: ExpertExecutor, setting: Setting) -> Decoder:

@@ -1,7 +1,7 @@
 """Whether looking ahead pays while decoding: measured on the steps themselves, now and then again.
 
-1. Watch: guesses are made and compared, nothing is read. Go on only if experts were missing, and
-   enough of them guessed, and enough of the guesses right.
+1. Watch: guesses are made and compared, nothing is read. Go on only if experts were missing and
+   enough of them guessed, by guesses of which enough are right.
 2. Compare: windows of steps without and with reads ahead, in turn. Their medians decide; a step or
    two after each change do not count, for the cache still holds what the other way left.
 3. Hold what was found, then begin again: at 2 after a yes, at 1 after a no. Each no holds for
