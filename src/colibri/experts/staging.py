@@ -35,6 +35,7 @@ class Staging:
         self._loader, self._ahead = loader, ahead
         self._traffic = traffic
         self._cancelled = cancelled
+        self._experts = experts
         is_resident = stage.cache.resident
         self.hits = [e for e in experts if is_resident[e]]
         missing = [e for e in experts if not is_resident[e]]
@@ -129,14 +130,16 @@ class Staging:
         for expert in experts:
             self._cache.unpin(expert)
 
-    def give_up_last_hit(self) -> None:
+    def give_up_last(self) -> None:
         """Evicts the ready expert that is needed last, to be read again when its turn comes."""
-        expert = self.hits.pop()
+        expert = next(e for e in reversed(self._experts) if self._cache.pinned(e))
         self._cache.unpin(expert)
         self._cache.drop(expert)
         self._cache.evictions += 1
-        self._cache.hits -= 1
-        self._cache.misses += 1
+        if self.hits and self.hits[-1] == expert:
+            self.hits.pop()
+            self._cache.hits -= 1
+            self._cache.misses += 1
         insort(self._missing, expert)
 
 

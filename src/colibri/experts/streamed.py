@@ -261,7 +261,7 @@ def _in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[
         elif staging.in_flight:
             staging.wait()
         else:
-            staging.give_up_last_hit()
+            staging.give_up_last()
     return y
 
 
