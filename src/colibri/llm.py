@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
-from colibri.config import EngineConfig
+from colibri.config import EngineConfig, cpu_of
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
@@ -23,10 +23,12 @@ from colibri.errors import ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
+from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
+from colibri.routing.base import RouterFactory, own_router
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
@@ -66,8 +68,8 @@ class LLM:
     """A model, ready to answer.
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
-    the embedded model. Other arguments are the fields of EngineConfig. May be called from several
-    threads: calls queue on the engine's own.
+    the embedded model. Other arguments are the fields of EngineConfig; of the environment only
+    COLI_CPU is heeded. May be called from several threads: calls queue on the engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Any) -> None:
@@ -76,27 +78,47 @@ class LLM:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"
             )
+        if "cpu" not in settings and (path := cpu_of(os.environ)) is not None:
+            settings["cpu"] = path
         self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod
-    def from_config(cls, config: EngineConfig) -> Self:
+    def from_config(
+        cls,
+        config: EngineConfig,
+        *,
+        make_router: RouterFactory = own_router,
+        clock: Clock = NO_CLOCK,
+    ) -> Self:
+        """`make_router` and `clock` are for measuring: other routers than the family's, and
+        someone who listens where the time goes."""
         llm = cls.__new__(cls)
-        llm._open(config)
+        llm._open(config, make_router, clock)
         return llm
 
-    def _open(self, config: EngineConfig) -> None:
+    def _open(
+        self,
+        config: EngineConfig,
+        make_router: RouterFactory = own_router,
+        clock: Clock = NO_CLOCK,
+    ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
         container = open_container(self._path, lambda c: family_for(c).weights_of(c))
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        path = None if config.cpu == "auto" else config.cpu
-        cpu.configure(config.threads, path)
-        self._start(config, container)
+        _configure_cpu(config)
+        self._start(config, container, make_router, clock)
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
 
-    def _start(self, config: EngineConfig, container: Container) -> None:
+    def _start(
+        self,
+        config: EngineConfig,
+        container: Container,
+        make_router: RouterFactory,
+        clock: Clock,
+    ) -> None:
         family = family_for(container.config)
         model_config = family.parse(container.config)
         positions, vocab = model_config.max_position_embeddings, model_config.vocab_size
@@ -114,7 +136,8 @@ class LLM:
             cancelled=lambda: self._engine.step_cancelled(),
         )
         try:
-            loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
+            bits = self.plan.trunk_bits
+            loader = TrunkLoader(container, bits, config.embed_bits, planes, make_router)
             model = family.build(model_config, loader, self._experts)
             model = with_lookahead(model, self._experts, config.lookahead)
         except BaseException:
@@ -125,6 +148,7 @@ class LLM:
             context=self.plan.context,
             prefill_chunk=self.plan.prefill_chunk,
             bytes_read=lambda: self._experts.stats().bytes_read,
+            clock=clock,
         )
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
@@ -134,6 +158,11 @@ class LLM:
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
+
+    @property
+    def experts(self) -> StreamedExperts:
+        """The executor with its cache and counters, for measuring: between answers only."""
+        return self._experts
 
     @cached_property
     def chat_template(self) -> ChatTemplate | None:
@@ -279,6 +308,13 @@ def whole_numbers(token_ids: Sequence[int]) -> list[int]:
 def _tokenizer(path: Path) -> Tokenizer | None:
     """None where the model has none: token ids still work."""
     return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
+
+
+def _configure_cpu(config: EngineConfig) -> None:
+    here = cpu.supported_paths()
+    if config.cpu != "auto" and config.cpu not in here:
+        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
+    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
 
 
 def _machine() -> Machine:

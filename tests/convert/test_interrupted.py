@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convert_kit import Model, tree, write_checkpoint
+from convert_kit import Model, dying, fast_directory, tree, write_checkpoint
 
 from colibri.container.reader import open_container
 from colibri.convert import ConvertProgress, convert
 from colibri.errors import Cancelled, ColibriError, ConfigError, ContainerError
 
 MODEL = Model()
-DRIVER = Path(__file__).with_name("dying_conversions.py")
 
 
 def run(source: Path, destination: Path, **options: Any) -> Any:
@@ -40,18 +37,8 @@ def whole(source: Path, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Path]:
-    """In memory where the system has such a place: hundreds of renames are slow on a disk."""
-    memory = Path("/dev/shm")
-    parent = memory if os.access(memory, os.W_OK) else tmp_path
-    with tempfile.TemporaryDirectory(prefix="coli-test-", dir=parent) as directory:
-        yield Path(directory) / "work"
-
-
-def dying(source: Path, work: Path, mode: str, stride: int) -> list[dict[str, Any]]:
-    command = [sys.executable, str(DRIVER), str(source), str(work), mode, str(stride)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    with fast_directory(tmp_path) as directory:
+        yield directory
 
 
 @pytest.mark.parametrize(("mode", "stride"), [("plain", 3), ("delete", 5), ("force", 7)])

@@ -47,8 +47,19 @@ def targets(*layers):
     return [Target(lambda x: x, Says(layer)) for layer in layers]
 
 
-def step(rows, sequences=1):
-    return SimpleNamespace(token_ids=range(rows), sequences=range(sequences))
+def make(notes, depth, **options):
+    """For a model whose layers 3, 4, 5 and 6 have experts; what follows 3."""
+    later = targets(4, 5, 6)
+    return Lookahead(notes, {3: later}, depth, **options), later
+
+
+def take_step(ahead, x, shared=None, sequences=1, then=lambda: None):
+    """A step in which layer 3 comes to its experts."""
+    step = SimpleNamespace(token_ids=range(len(x)), sequences=range(sequences), guess=None)
+    with ahead.step(step, x):
+        if step.guess is not None:
+            step.guess(3, shared)
+        then()
 
 
 def ids(*rows):
@@ -57,81 +68,77 @@ def ids(*rows):
 
 def test_every_layer_within_the_depth_gets_a_hint_best_first():
     notes = Notes()
-    ahead = Lookahead(notes, 2)
-    with ahead.step(step(1)):
-        ahead.guess(targets(4, 5, 6), ids([7, 3, 9]), None)
+    ahead, _ = make(notes, 2)
+    take_step(ahead, ids([7, 3, 9]))
     assert notes.hints == [(4, [7, 3, 9], 3), (5, [7, 3, 9], 3)]
     assert notes.expired == 1
 
 
 def test_the_state_has_the_shared_expert_in_it():
     notes = Notes()
-    ahead = Lookahead(notes, 1)
-    with ahead.step(step(1)):
-        ahead.guess(targets(4), ids([7, 3, 9]), ids([1, 0, 1]))
+    ahead, _ = make(notes, 1)
+    take_step(ahead, ids([7, 3, 9]), ids([1, 0, 1]))
     assert notes.hints == [(4, [8, 3, 10], 3)]
 
 
 def test_nothing_is_computed_for_layers_that_are_complete():
-    notes, later = Notes(complete=[4]), targets(4, 5)
-    ahead = Lookahead(notes, 1)
-    with ahead.step(step(1)):
-        ahead.guess(later, ids([7, 3]), None)
+    notes = Notes(complete=[4])
+    ahead, later = make(notes, 1)
+    take_step(ahead, ids([7, 3]))
     assert not later[0].moe.seen
     assert not notes.hints
 
 
 def test_experts_of_several_sequences_go_by_their_best_rank():
     notes = Notes()
-    ahead = Lookahead(notes, 1)
-    with ahead.step(step(3, sequences=3)):
-        ahead.guess(targets(4), ids([7, 3], [5, 7], [7, 1]), None)
+    ahead, _ = make(notes, 1)
+    take_step(ahead, ids([7, 3], [5, 7], [7, 1]), sequences=3)
     assert notes.hints == [(4, [7, 5, 3, 1], 4)]
 
 
 def test_a_prompt_reads_what_enough_rows_vote_for_in_ascending_order():
     notes = Notes()
-    ahead = Lookahead(notes, 3)
+    ahead, _ = make(notes, 3)
     rows = [[9, 2]] * 3 + [[9, 1]] * 4
-    with ahead.step(step(len(rows))):
-        assert ahead.votes.needed == Votes.FEWEST
-        ahead.guess(targets(4, 5), ids(*rows), None)
+    take_step(ahead, ids(*rows))
+    assert ahead.votes.needed == Votes.FEWEST
     assert notes.hints == [(4, [1, 9], 2)]
 
 
 def test_a_long_prompt_is_sampled():
-    notes, later = Notes(), targets(4)
-    ahead = Lookahead(notes, 1)
+    notes = Notes()
+    ahead, later = make(notes, 1)
     rows = np.zeros((2000, 1), np.float32)
-    with ahead.step(step(2000)):
-        ahead.guess(later, rows, rows)
+    take_step(ahead, rows, rows)
     assert len(later[0].moe.seen[0]) == 500
 
 
 def test_values_that_are_not_finite_are_no_guess():
     notes = Notes()
-    ahead = Lookahead(notes, 1)
-    with ahead.step(step(1)):
-        ahead.guess(targets(4), ids([np.inf, 3]), None)
+    ahead, _ = make(notes, 1)
+    take_step(ahead, ids([np.inf, 3]))
     assert not notes.hints
 
 
 def test_an_error_in_a_step_takes_the_hints_back():
     notes = Notes()
-    with pytest.raises(KeyError), Lookahead(notes, 1).step(step(1)):
-        raise KeyError
+    ahead, _ = make(notes, 1)
+
+    def fail():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        take_step(ahead, ids([7, 3]), then=fail)
     assert notes.expired == 1
 
 
 def test_auto_watches_first_and_rests_when_nothing_is_missing():
     notes = Notes()
-    ahead = Lookahead(notes, None)
+    ahead, _ = make(notes, None)
     for _ in range(WATCH_STEPS):
-        with ahead.step(step(1)):
-            ahead.guess(targets(4, 5), ids([7, 3]), None)
+        take_step(ahead, ids([7, 3]))
     assert notes.hints == [(4, [7, 3], 0)] * WATCH_STEPS
-    with ahead.step(step(1)):
-        ahead.guess(targets(4, 5), ids([7, 3]), None)
+    take_step(ahead, ids([7, 3]))
     assert len(notes.hints) == WATCH_STEPS
 
 
@@ -139,11 +146,13 @@ def test_auto_reads_when_the_clock_says_that_it_pays():
     """A step takes 1 without and 0.5 with reads."""
     now = [0.0]
     notes = Notes(wanted={7, 3})
-    ahead = Lookahead(notes, None, clock=lambda: now[0])
+    ahead, _ = make(notes, None, clock=lambda: now[0])
+
+    def pass_time():
+        now[0] += 0.5 if ahead.trial.way == "read" else 1.0
+
     for _ in range(200):
-        with ahead.step(step(1)):
-            ahead.guess(targets(4, 5), ids([7, 3]), None)
-            now[0] += 0.5 if ahead.trial.way == "read" else 1.0
+        take_step(ahead, ids([7, 3]), then=pass_time)
     assert ahead.trial.pays
     assert notes.hints[-1] == (4, [7, 3], 2)
 

@@ -73,6 +73,13 @@ def default_file(environ: Mapping[str, str]) -> Path | None:
     return path if path.is_file() else None
 
 
+def cpu_of(environ: Mapping[str, str]) -> str | None:
+    """COLI_CPU, checked: it forces a path on whatever runs, a test suite for instance."""
+    setting = BY_FIELD["cpu"]
+    text = environ.get(setting.env)
+    return str(setting.read(text, setting.env)) if text else None
+
+
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
     known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}

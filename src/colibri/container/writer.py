@@ -58,8 +58,17 @@ def shard_header(tensors: Sequence[OutTensor], metadata: Mapping[str, str]) -> b
     return len(text).to_bytes(8, "little") + text
 
 
-def write_file(path: Path, chunks: Iterable[Chunk], size: int, step: Step | None = None) -> Written:
+def write_file(
+    path: Path,
+    chunks: Iterable[Chunk],
+    size: int,
+    step: Step | None = None,
+    *,
+    verify: bool = True,
+) -> Written:
     """Write `chunks`, `size` bytes in all, to `path`: the whole verified file appears, or nothing.
+
+    Without `verify` it is not read back: for what can be made again at any time.
 
     Raises CapacityError when the disk is full (with the bytes that are missing), ContainerError
     when writing fails otherwise or what is read back differs from what was written.
@@ -70,7 +79,8 @@ def write_file(path: Path, chunks: Iterable[Chunk], size: int, step: Step | None
             written = _write_part(part, chunks, step or _nothing)
             if written.size != size:
                 raise ContainerError(f"{path}: {written.size} bytes written, {size} were planned")
-            _verify(part, path, written, step or _nothing)
+            if verify:
+                _verify(part, path, written, step or _nothing)
             os.replace(part, path)
             sync_directory(path.parent)
     except OSError as error:

@@ -136,6 +136,15 @@ class StreamedExperts:
         )
 
     @property
+    def wait_seconds(self) -> float:
+        """Of stats(), without gathering the rest."""
+        return self._traffic.wait_seconds
+
+    def layer_counts(self) -> dict[int, tuple[int, int]]:
+        """Hits and misses of each layer since the last reset."""
+        return {n: (s.cache.hits, s.cache.misses) for n, s in self._stages.items()}
+
+    @property
     def nbytes(self) -> int:
         """The most memory that slots can take."""
         return self._arena.nbytes

@@ -4,7 +4,6 @@ rows before the next."""
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,10 @@ from colibri.layers.step import Step
 F32 = NDArray[np.float32]
 
 
+# A layer's second half: routed experts, or one MLP.
+Block = Callable[[F32, Step], F32]
+
+
 class Mixer(Protocol):
     """A layer's attention, of whatever kind."""
 
@@ -34,19 +37,19 @@ class DecoderLayer:
     input_norm: RMSNorm
     mixer: Mixer
     post_norm: RMSNorm
-    mlp: Callable[..., F32]
-    # Guesses the experts of later layers, from x after attention and the shared expert's output.
-    guess: Callable[[F32, F32 | None], None] | None = None
+    mlp: Block
 
     def __call__(self, x: F32, step: Step) -> None:
         """x [rows, hidden], updated in place."""
         x += self.mixer(self.input_norm(x), step)
-        h = self.post_norm(x)
-        x += self.mlp(h) if self.guess is None else self.mlp(h, partial(self.guess, x))
+        step.clock.enter("dense")
+        x += self.mlp(self.post_norm(x), step)
 
 
 class AroundStep(Protocol):
-    def step(self, step: Step) -> AbstractContextManager[None]: ...
+    """Lookahead, to the decoder: entered before the first layer, left after the last."""
+
+    def step(self, step: Step, x: F32) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,16 @@ class Decoder:
     def forward(self, step: Step) -> F32:
         """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its
         rows."""
+        step.clock.enter("dense", -1)
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)
-        with self.lookahead.step(step) if self.lookahead else nullcontext():
+        with self.lookahead.step(step, x) if self.lookahead else nullcontext():
             for i, layer in enumerate(self.layers):
                 step.before_layer(i)
+                step.clock.enter("attention", i)
                 layer(x, step)
+        step.clock.enter("dense", -1)
         return self.norm(x)
 
     def logits(self, hidden: F32) -> F32:

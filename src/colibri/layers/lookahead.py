@@ -9,7 +9,7 @@ vain.
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,16 +64,19 @@ class Hinted:
 class Lookahead:
     """Whether and how far to look ahead, step by step. For the thread that runs the model.
 
+    later: for each layer with experts those after it that have some, nearest first.
     depth: layers, or None to look one layer ahead where it is measured to pay.
     """
 
     def __init__(
         self,
         experts: ExpertExecutor,
+        later: Mapping[int, Sequence[Target]],
         depth: int | None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._experts = experts
+        self._later = later
         self._depth = depth
         self._clock = clock
         self.trial = Trial()
@@ -84,13 +87,15 @@ class Lookahead:
         self._last: Guess | None = None  # of a prompt
 
     @contextmanager
-    def step(self, step: Step) -> Iterator[None]:
-        """Around a walk through all layers."""
+    def step(self, step: Step, x: F32) -> Iterator[None]:
+        """Around a walk through all layers. x: the residual stream, which they update in place."""
         rows = len(step.token_ids)
         self._decoding = rows == len(step.sequences)
         self._hinted, self._last = [], None
         if not self._decoding:
             self.votes.begin()
+        if not self._decoding or self._way != "idle":
+            step.guess = partial(self._guess, x)
         begin = self._clock()
         try:
             yield
@@ -99,12 +104,10 @@ class Lookahead:
         if self._decoding:
             self._learn(rows, self._clock() - begin)
 
-    def guess(self, targets: Sequence[Target], x: F32, shared: F32 | None) -> None:
-        """x: the residual stream after attention; shared: what the shared expert adds to it."""
-        if self._decoding and self._way == "idle":
-            return
+    def _guess(self, x: F32, layer: int, shared: F32 | None) -> None:
+        """x holds the layer's attention by now, but not yet the shared expert's output."""
         depth = self._depth if self._depth is not None and self._decoding else 1
-        complete = self._experts.complete
+        targets, complete = self._later[layer], self._experts.complete
         wanted = [i for i, t in enumerate(targets[:depth]) if not complete(t.moe.layer)]
         if not wanted:
             return
@@ -165,13 +168,11 @@ def with_lookahead(decoder: Decoder, experts: ExpertExecutor, setting: Setting) 
     """The decoder, looking ahead as the setting says: "off", "auto" or a number of layers."""
     if setting == "off":
         return decoder
-    lookahead = Lookahead(experts, setting if isinstance(setting, int) else None)
-    targets: list[Target] = []  # of the layers after the one in hand
-    layers = []
+    later: dict[int, list[Target]] = {}
+    targets: list[Target] = []
     for layer in reversed(decoder.layers):
         if isinstance(layer.mlp, MoE):
-            later = tuple(targets)
-            targets.insert(0, Target(layer.post_norm, layer.mlp))
-            layer = replace(layer, guess=partial(lookahead.guess, later)) if later else layer
-        layers.append(layer)
-    return replace(decoder, layers=layers[::-1], lookahead=lookahead)
+            later[layer.mlp.layer] = targets
+            targets = [Target(layer.post_norm, layer.mlp), *targets]
+    depth = setting if isinstance(setting, int) else None
+    return replace(decoder, lookahead=Lookahead(experts, later, depth))

@@ -1,6 +1,5 @@
 """Routed experts, staged by an executor, plus a shared expert with or without a gate."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ from colibri.experts.base import ExpertExecutor
 from colibri.kernels import ops
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
+from colibri.layers.step import Step
 from colibri.routing.base import Router
 
 F32 = NDArray[np.float32]
@@ -24,17 +24,21 @@ class MoE:
     shared: SwiGLU | None = None
     shared_gate: Linear | None = None
 
-    def __call__(self, x: F32, guess: Callable[[F32 | None], None] | None = None) -> F32:
-        """x [rows, hidden]. guess: called with the shared expert's output while reads go on."""
+    def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
+        step.clock.enter("route")
+        topk_ids, topk_weights = self.router.route(self.gate(x))
+        step.clock.enter("experts")
         shared = None
 
         def meanwhile() -> None:
             nonlocal shared
+            step.clock.enter("shared_expert")
             shared = self._shared(x)
-            if guess is not None:
-                guess(shared)
+            if step.guess is not None:
+                step.clock.enter("route")
+                step.guess(self.layer, shared)
+            step.clock.enter("experts")
 
-        topk_ids, topk_weights = self.router.route(self.gate(x))
         y = self.experts.run(self.layer, x, topk_ids, topk_weights, meanwhile)
         if shared is not None:
             y += shared

@@ -14,7 +14,6 @@ from colibri.layers.absorb import load_absorbed
 from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
 from colibri.layers.mla import LatentAttention
-from colibri.layers.moe import MoE
 from colibri.layers.rope import Rope
 from colibri.models.assembly import decoder
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
@@ -107,9 +106,9 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
             renormalize=config.norm_topk_prob,
             scale=config.routed_scaling_factor,
         )
-        return MoE(
+        return load.moe(
             layer,
-            load.exact(f"{prefix}.gate"),
+            f"{prefix}.gate",
             router,
             experts,
             load.swiglu(f"{prefix}.shared_experts"),

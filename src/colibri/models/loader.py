@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 
 from colibri.container.reader import Container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
+from colibri.experts.base import ExpertExecutor
 from colibri.kernels.packing import Matrix
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
+from colibri.layers.moe import MoE
 from colibri.layers.norm import LayerNorm, RMSNorm
+from colibri.routing.base import Router, RouterFactory, own_router
 
 F32 = NDArray[np.float32]
 TrunkBits = Literal["source", 8, 4]
@@ -19,12 +22,18 @@ EmbedBits = Literal[8, 4, 32]
 
 class TrunkLoader:
     def __init__(
-        self, container: Container, trunk_bits: TrunkBits, embed_bits: EmbedBits, planes: int
+        self,
+        container: Container,
+        trunk_bits: TrunkBits,
+        embed_bits: EmbedBits,
+        planes: int,
+        make_router: RouterFactory = own_router,
     ) -> None:
         self.container = container
         self.trunk_bits = trunk_bits
         self.embed_bits = embed_bits
         self.planes = planes
+        self.make_router = make_router
 
     def matrix(self, name: str) -> Matrix:
         return load_matrix(self.container, name, self.trunk_bits)
@@ -54,3 +63,17 @@ class TrunkLoader:
 
     def swiglu(self, prefix: str) -> SwiGLU:
         return SwiGLU(*(self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down")))
+
+    def moe(
+        self,
+        layer: int,
+        gate: str,
+        router: Router,
+        experts: ExpertExecutor,
+        shared: SwiGLU | None = None,
+        shared_gate: Linear | None = None,
+    ) -> MoE:
+        """The one place where a layer gets its router; `gate` is the router's weight."""
+        logits = self.exact(gate)
+        router = self.make_router(layer, router, logits.weight.rows)
+        return MoE(layer, logits, router, experts, shared, shared_gate)

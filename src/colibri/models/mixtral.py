@@ -61,9 +61,7 @@ def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> 
     router = SoftmaxRouter(config.num_experts_per_tok, renormalize=True)
 
     def mlp(layer: int) -> MoE:
-        return MoE(
-            layer, load.exact(f"model.layers.{layer}.block_sparse_moe.gate"), router, experts
-        )
+        return load.moe(layer, f"model.layers.{layer}.block_sparse_moe.gate", router, experts)
 
     return decoder(config, load, rope, lambda layer: gqa_attention(config, load, layer, rope), mlp)
 

@@ -63,7 +63,7 @@ def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> De
     router = SoftmaxRouter(config.num_experts_per_tok, config.norm_topk_prob)
 
     def mlp(layer: int) -> MoE:
-        return MoE(layer, load.exact(f"model.layers.{layer}.mlp.gate"), router, experts)
+        return load.moe(layer, f"model.layers.{layer}.mlp.gate", router, experts)
 
     def mixer(layer: int) -> Any:
         return gqa_attention(

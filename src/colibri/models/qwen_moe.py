@@ -96,9 +96,9 @@ def qwen_mlp(
         prefix = f"model.layers.{layer}.mlp"
         if not config.sparse(layer):
             return load.swiglu(prefix)
-        return MoE(
+        return load.moe(
             layer,
-            load.exact(f"{prefix}.gate"),
+            f"{prefix}.gate",
             router,
             experts,
             load.swiglu(f"{prefix}.shared_expert") if shared else None,
