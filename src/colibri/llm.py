@@ -55,6 +55,12 @@ class Stats:
     bytes_read: int
     read_seconds: float
     wait_seconds: float
+    prefetch_reads: int
+    prefetch_useful: int
+    prefetch_wasted_bytes: int
+    prefetch_expired: int
+    lookahead_missing: int
+    lookahead_right: int
     rss_bytes: int
     peak_rss_bytes: int
 
@@ -253,6 +259,12 @@ class LLM:
             bytes_read=experts.bytes_read,
             read_seconds=experts.read_seconds,
             wait_seconds=experts.wait_seconds,
+            prefetch_reads=experts.prefetch_reads,
+            prefetch_useful=experts.prefetch_useful,
+            prefetch_wasted_bytes=experts.prefetch_wasted_bytes,
+            prefetch_expired=experts.prefetch_expired,
+            lookahead_missing=experts.guesses.missing,
+            lookahead_right=experts.guesses.right,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )

@@ -32,7 +32,7 @@ class EngineConfig:
     embed_bits: EmbedBits = 8
     activations: Activations = "int8x2"
     threads: int | None = None
-    readers: int = 4
+    readers: int | Literal["auto"] = 4
     prefill_chunk: int | None = None
     cpu: CpuPath = "auto"
     direct: Direct = "auto"

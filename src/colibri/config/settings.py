@@ -42,6 +42,18 @@ def _whole(low: int, high: int) -> Callable[[object], int]:
     return parse
 
 
+def _auto_or(parse: Callable[[object], int]) -> Callable[[object], int | str]:
+    def parse_either(value: object) -> int | str:
+        try:
+            return parse(value)
+        except ConfigError as error:
+            if isinstance(value, str) and value.strip().lower() == "auto":
+                return "auto"
+            raise ConfigError(f"{error}, or auto") from None
+
+    return parse_either
+
+
 def _choice(*choices: str | int) -> Callable[[object], str | int]:
     by_text = {str(choice): choice for choice in choices}
 
@@ -153,7 +165,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Threads of arithmetic; default: the physical cores allowed.",
         _whole(1, 1024),
     ),
-    Setting("readers", "1 to 256", "Threads that read experts from disk.", _whole(1, 256)),
+    Setting(
+        "readers",
+        "auto or 1 to 256",
+        "Threads that read experts from disk; auto measures how many, and what --direct auto does.",
+        _auto_or(_whole(1, 256)),
+    ),
     Setting(
         "prefill_chunk",
         "1 to 1000000",

@@ -39,6 +39,10 @@ class LayerCache:
     def capacity(self) -> int:
         return len(self._slots)
 
+    @property
+    def any_slot(self) -> int:
+        return self._slots[0]
+
     def slot(self, expert: int) -> int:
         """The slot of a loading or resident expert."""
         slot = self._slot_of[expert]

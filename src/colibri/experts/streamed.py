@@ -9,6 +9,7 @@ and combined at the end (decode), many are accumulated by a walk in that order (
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 
@@ -23,9 +24,11 @@ from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pairs import Indices, pair_up
 from colibri.experts.policies import make_policy
+from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
+from colibri.experts.walks import in_any_order, in_ascending_order
 
 
 class StreamedExperts:
@@ -33,7 +36,8 @@ class StreamedExperts:
 
     layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
-    readers: reader threads. pair_buffer_bytes: up to this size outputs are kept pair by pair.
+    readers: reader threads; "auto" measures how many, unless all experts fit.
+    pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
     read: as os.preadv. Raises ConfigError, CapacityError.
@@ -45,7 +49,7 @@ class StreamedExperts:
         *,
         slots_per_layer: Mapping[int, int] | int,
         planes: int = 2,
-        readers: int = 4,
+        readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
@@ -63,7 +67,11 @@ class StreamedExperts:
             taken = self._arena.take(source.slot_bytes, capacities[layer])
             cache = LayerCache(source.num_experts, taken, make_policy(policy))
             self._stages[layer] = LayerStage(source, cache, self._arena, verify)
-        self._loader = Loader(readers, read, direct)
+        chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
+        if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
+            chosen = self._measure(read, direct)
+        self.readers = chosen.readers
+        self._loader = Loader(chosen.readers, read, chosen.direct)
         self._traffic = Traffic()
         self._ahead = ReadsAhead(self._stages, self._loader, self._traffic)
         self._unsettled = False  # broken off, or just now at work
@@ -181,6 +189,14 @@ class StreamedExperts:
         self._stages.clear()
         self._arena.close()
 
+    def _measure(self, read: ReadFunction, direct: DirectMode) -> Choice:
+        """Into the slots, which are still empty, of the layers that have the largest."""
+        size = max(stage.source.slot_bytes for stage in self._stages.values())
+        stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
+        slots = [stage.cache.any_slot for stage in stages][: READERS[-1]]
+        views = [self._arena.view(slot) for slot in slots]
+        return choose([stage.source for stage in stages], views, read, direct)
+
     def _stage(self, layer: int) -> LayerStage:
         stage = self._stages.get(layer)
         if stage is None:
@@ -226,9 +242,9 @@ class StreamedExperts:
             staging.start_reads()
             meanwhile()
             if outputs is None:
-                y = _in_ascending_order(staging, multiplier, experts)
+                y = in_ascending_order(staging, multiplier, experts)
             else:
-                y = _in_any_order(staging, multiplier, outputs)
+                y = in_any_order(staging, multiplier, outputs)
             self._unsettled = False
             return y
         finally:
@@ -242,36 +258,6 @@ class StreamedExperts:
         if len(self._pair_buffer) < pairs or self._pair_buffer.shape[1] != hidden:
             self._pair_buffer = np.empty((pairs, hidden), np.float32)
         return self._pair_buffer
-
-
-def _in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> Floats:
-    ready = staging.hits
-    while ready or staging.unfinished:
-        staging.start_reads()
-        ready = ready or staging.wait()
-        if ready:
-            multiplier.some_pairs(ready, outputs)
-            staging.release(ready)
-            ready = []
-    return multiplier.combine(outputs)
-
-
-def _in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[int]) -> Floats:
-    y = multiplier.zeros()
-    done = 0
-    while done < len(experts):
-        staging.check_cancelled()
-        staging.start_reads()
-        group = staging.ready_from(experts, done)
-        if group:
-            multiplier.accumulate(done, len(group), y)
-            staging.release(group)
-            done += len(group)
-        elif staging.in_flight:
-            staging.wait()
-        else:
-            staging.give_up_last()
-    return y
 
 
 def _capacities(

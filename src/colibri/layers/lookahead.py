@@ -41,7 +41,7 @@ class Target:
     moe: MoE
 
     def guess(self, state: F32) -> I32:  # [rows, hidden] -> [rows, k], best first
-        return self.moe.router.route(self.moe.gate(self.norm(state)))[0]
+        return self.moe.router.guess(self.moe.gate(self.norm(state)))
 
 
 @dataclass(frozen=True)
