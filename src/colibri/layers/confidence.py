@@ -42,7 +42,7 @@ class Votes:
     double while more than 2 in 100 experts read prove wrong. Each prompt tries with half as many.
     """
 
-    FEWEST, FIRST, MOST = 4, 8, 256
+    FEWEST, FIRST, MOST = 4, 16, 256
     PRECISION = 0.98
     WINDOW = 32  # guesses to judge by
 
