@@ -109,6 +109,7 @@ _EXAMPLES = {
     "activations": "int8",
     "cpu": "avx2",
     "direct": "on",
+    "lookahead": "2",
 }
 
 
@@ -138,6 +139,10 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"CTX": "4096"}, {"context": 4096}),
         ({"DIRECT": "1"}, {"direct": "on"}),
         ({"DIRECT": "0"}, {"direct": "off"}),
+        ({"PILOT": "0"}, {"lookahead": "off"}),
+        ({"PILOT": "1"}, {"lookahead": 1}),
+        ({"PILOT": "1", "COLI_LOOKAHEAD": "auto"}, {"lookahead": "auto"}),
+        ({"COLI_READERS": "Auto"}, {"readers": "auto"}),
         ({"RAM_GB": "24", "COLI_RAM": "2GB"}, {"ram": "2GB"}),
         ({"COLI_RAM": "", "COLI_CPU": ""}, {}),
     ],

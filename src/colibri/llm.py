@@ -24,6 +24,7 @@ from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
@@ -54,6 +55,12 @@ class Stats:
     bytes_read: int
     read_seconds: float
     wait_seconds: float
+    prefetch_reads: int
+    prefetch_useful: int
+    prefetch_wasted_bytes: int
+    prefetch_expired: int
+    lookahead_missing: int
+    lookahead_right: int
     rss_bytes: int
     peak_rss_bytes: int
 
@@ -151,6 +158,7 @@ class LLM:
             bits = self.plan.trunk_bits, self.plan.embed_bits
             loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, self._experts)
+            model = with_lookahead(model, self._experts, config.lookahead)
         except BaseException:
             self._experts.close()
             raise
@@ -265,6 +273,12 @@ class LLM:
             bytes_read=experts.bytes_read,
             read_seconds=experts.read_seconds,
             wait_seconds=experts.wait_seconds,
+            prefetch_reads=experts.prefetch_reads,
+            prefetch_useful=experts.prefetch_useful,
+            prefetch_wasted_bytes=experts.prefetch_wasted_bytes,
+            prefetch_expired=experts.prefetch_expired,
+            lookahead_missing=experts.guesses.missing,
+            lookahead_right=experts.guesses.right,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )

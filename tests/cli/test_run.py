@@ -131,6 +131,21 @@ def test_progress_is_sparse_without_a_terminal(coli: Any, llm: Any, monkeypatch:
     assert line not in coli("run", "-q", "x").err
 
 
+def test_without_reads_ahead_there_is_no_line_of_them(coli: Any) -> None:
+    outcome = coli("run", "x")
+    assert "disk " in outcome.err
+    assert "ahead " not in outcome.err
+
+
+def test_reads_ahead_have_a_line(coli: Any, llm: Any) -> None:
+    llm.counted = {
+        "prefetch_reads": 1200, "prefetch_useful": 900, "prefetch_wasted_bytes": 3_400_000,
+        "lookahead_missing": 2000, "lookahead_right": 1500,
+    }  # fmt: skip
+    line = "ahead    1,200 experts read ahead, 900 useful, 3.4 MB wasted; 75.0 % of the missing"
+    assert line in coli("run", "x").err
+
+
 def test_stats_json_holds_the_facts(coli: Any, llm: Any, tmp_path: Path) -> None:
     target = tmp_path / "stats.json"
     assert coli("run", "-q", "--stats-json", str(target), "x").code == 0

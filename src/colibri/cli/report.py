@@ -26,6 +26,12 @@ _COUNTERS = (
     "bytes_read",
     "read_seconds",
     "wait_seconds",
+    "prefetch_reads",
+    "prefetch_useful",
+    "prefetch_wasted_bytes",
+    "prefetch_expired",
+    "lookahead_missing",
+    "lookahead_right",
 )
 
 CUT_OFF = "cut off at its longest (--max-tokens, --context)"
@@ -52,9 +58,20 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"({figures.share(stats.hits, used)} hits)",
         f"disk     {figures.size(stats.bytes_read)} read, "
         f"{figures.duration(stats.wait_seconds)} waited for reads",
+        *_ahead(stats),
         f"memory   {figures.size(stats.rss_bytes)} resident, "
         f"{figures.size(stats.peak_rss_bytes)} at most, "
         f"of a budget of {figures.size(budget_bytes)}",
+    ]
+
+
+def _ahead(stats: Stats) -> list[str]:
+    if not stats.prefetch_reads:
+        return []
+    return [
+        f"ahead    {figures.count(stats.prefetch_reads, 'expert')} read ahead, "
+        f"{stats.prefetch_useful:,} useful, {figures.size(stats.prefetch_wasted_bytes)} wasted; "
+        f"{figures.share(stats.lookahead_right, stats.lookahead_missing)} of the missing guessed"
     ]
 
 
