@@ -54,8 +54,8 @@ format: $(DEV)/.installed
 	@$(DEV)/bin/ruff check -q --fix . ; $(DEV)/bin/ruff format -q .
 
 bench: $(DEV)/.installed
-	@if [ -d benchmarks ]; then $(DEV)/bin/python -m pytest benchmarks --benchmark-only $(ARGS); \
-	else echo 'no benchmarks/ in this version'; fi
+	@$(DEV)/bin/python -m pytest benchmarks --benchmark-only --benchmark-sort=name \
+	  --benchmark-columns=median,iqr,rounds $(ARGS)
 
 soak: $(DEV)/.installed
 	@$(DEV)/bin/python -m pytest -m soak --timeout 3600 $(ARGS)
@@ -94,7 +94,7 @@ clean:
 
 $(DEMO)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
 	$(call new_venv,$(DEMO))
-	@echo 'installing colibri into $(DEMO) (compiles the native module, about half a minute)'
+	@echo 'installing colibri into $(DEMO) (compiles the native module, about a minute)'
 	@$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 

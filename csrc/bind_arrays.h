@@ -6,6 +6,7 @@
 #include <string>
 
 #include "matmul.h"
+#include "released.h"
 
 namespace coli {
 

@@ -58,7 +58,7 @@ void bind_attend(nb::module_& m) {
       a.listed = (int64_t)index->shape(1);
       check_index(a.index, a.positions, rows, a.listed);
     }
-    nb::gil_scoped_release release;
+    Released released;
     attend(a, rows);
   }, nb::arg("q").noconvert(), nb::arg("k").noconvert(), nb::arg("v").noconvert(), nb::arg("positions").noconvert(),
      "scale"_a, "window"_a, nb::arg("index").noconvert().none(), nb::arg("out").noconvert());
@@ -75,7 +75,7 @@ void bind_index(nb::module_& m) {
     check_positions(positions, rows, (int64_t)ik.shape(0));
     int64_t bad;
     {
-      nb::gil_scoped_release release;
+      Released released;
       bad = index_select(a, positions.data(), rows, (int64_t)out.shape(1), out.data());
     }
     refuse_row(bad, "an indexer score is not finite");

@@ -19,7 +19,7 @@ std::tuple<double, double, int64_t> py_pack(const AnyIn& w, int bits, float mult
   require(multiplier > 0 && multiplier < __builtin_inff(), "multiplier must be positive and finite");
   if (out)
     require((int64_t)out->shape(0) == ceil_div(d.rows, kRows) * block_bytes(scheme, d.cols), "out has the wrong size");
-  nb::gil_scoped_release release;
+  Released released;
   ScaleRange r = pack(d.data, d.dtype, d.rows, d.cols, scheme, multiplier, out ? out->data() : nullptr);
   return {r.smallest, r.largest, r.bad};
 }
@@ -38,14 +38,14 @@ void py_matmul_packed(const In<float, 3>& x, const In<uint8_t, 1>& data, int bit
   auto heads = (int64_t)x.shape(1);
   require(heads == 1 || rows / heads % kRows == 0, "packed heads must have a multiple of 16 rows");
   require(planes == 1 || planes == 2, "planes must be 1 or 2");
-  nb::gil_scoped_release release;
+  Released released;
   matmul(w, x.data(), (int64_t)x.shape(0), heads, planes, y.data());
 }
 
 void py_matmul_dense(const In<float, 3>& x, const AnyIn& weights, const Out<float, 2>& y) {
   DenseWeights w = dense_of(weights);
   check_product(x, y, w.rows, w.cols);
-  nb::gil_scoped_release release;
+  Released released;
   matmul(w, x.data(), (int64_t)x.shape(0), (int64_t)x.shape(1), y.data());
 }
 
@@ -60,14 +60,14 @@ void py_embed_packed(const In<int64_t, 1>& ids, const In<uint8_t, 1>& data, int 
                      const Out<float, 2>& y) {
   PackedWeights w = packed_of(data, bits, rows, (int64_t)y.shape(1), multiplier);
   check_embed(ids, rows, w.cols, y);
-  nb::gil_scoped_release release;
+  Released released;
   embed(w, ids.data(), (int64_t)ids.shape(0), y.data());
 }
 
 void py_embed_dense(const In<int64_t, 1>& ids, const AnyIn& weights, const Out<float, 2>& y) {
   DenseWeights w = dense_of(weights);
   check_embed(ids, w.rows, w.cols, y);
-  nb::gil_scoped_release release;
+  Released released;
   embed(w, ids.data(), (int64_t)ids.shape(0), y.data());
 }
 

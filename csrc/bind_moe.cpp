@@ -49,7 +49,7 @@ void py_moe(bool packed, int scheme, int64_t inner, const In<uint64_t, 2>& parts
   a.pair_start = pair_start.data(), a.pair_row = pair_row.data(), a.pair_weight = pair_weight.data();
   a.pair_out = pair_out ? pair_out->data() : nullptr;
   a.y = y.data(), a.x = x.data();
-  nb::gil_scoped_release release;
+  Released released;
   if (packed) moe_packed(a, x.data(), tokens, experts, pairs, planes);
   else moe_dense(a, experts, pairs);
 }
@@ -60,7 +60,7 @@ void py_combine(const In<float, 2>& pairs, const In<int64_t, 2>& order, const In
           "order and weights must be [tokens, k]");
   require(pairs.shape(1) == y.shape(1), "pairs and y differ in width");
   check_indices(order.data(), (int64_t)order.size(), -1, (int64_t)pairs.shape(0), "order is outside pairs");
-  nb::gil_scoped_release release;
+  Released released;
   combine(pairs.data(), order.data(), weights.data(), (int64_t)y.shape(0), (int64_t)order.shape(1),
           (int64_t)y.shape(1), y.data());
 }

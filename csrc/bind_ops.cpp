@@ -24,20 +24,20 @@ int64_t rows_of(const In& x, const In& w, const Out& out) {
 void bind_rows(nb::module_& m) {
   m.def("rms_norm", [](In x, In w, float eps, Out out) {
     int64_t rows = rows_of(x, w, out);
-    nb::gil_scoped_release release;
+    Released released;
     rms_norm(x.data(), w.data(), eps, out.data(), rows, last_dim(x));
   }, nb::arg("x").noconvert(), nb::arg("w").noconvert(), "eps"_a, nb::arg("out").noconvert());
   m.def("layer_norm", [](In x, In w, In b, float eps, Out out) {
     int64_t rows = rows_of(x, w, out);
     require(has_shape(b, {last_dim(x)}), "the bias must have the length of x's last dimension");
-    nb::gil_scoped_release release;
+    Released released;
     layer_norm(x.data(), w.data(), b.data(), eps, out.data(), rows, last_dim(x));
   }, nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("b").noconvert(), "eps"_a, nb::arg("out").noconvert());
   m.def("softmax", [](In x, Out out) {
     require(x.ndim() == 2 && last_dim(x) > 0 && same_shape(x, out), "softmax takes [rows, n], n > 0, and out alike");
     int64_t bad;
     {
-      nb::gil_scoped_release release;
+      Released released;
       bad = softmax(x.data(), out.data(), (int64_t)x.shape(0), last_dim(x));
     }
     refuse_row(bad, "every element is -inf: no distribution");
@@ -47,7 +47,7 @@ void bind_rows(nb::module_& m) {
     require(has_shape(out, {(int64_t)x.shape(0)}), "out must be [rows]");
     int64_t bad;
     {
-      nb::gil_scoped_release release;
+      Released released;
       bad = log_sum_exp(x.data(), out.data(), (int64_t)x.shape(0), last_dim(x));
     }
     refuse_row(bad, "every element is -inf: no distribution");
@@ -57,12 +57,12 @@ void bind_rows(nb::module_& m) {
 void bind_elements(nb::module_& m) {
   m.def("silu_mul", [](In gate, In up, Out out) {
     require(same_shape(gate, up) && same_shape(gate, out), "gate, up and out must have one shape");
-    nb::gil_scoped_release release;
+    Released released;
     silu_mul(gate.data(), up.data(), out.data(), (int64_t)gate.size());
   }, nb::arg("gate").noconvert(), nb::arg("up").noconvert(), nb::arg("out").noconvert());
   m.def("sigmoid", [](In x, Out out) {
     require(same_shape(x, out), "out must have the shape of x");
-    nb::gil_scoped_release release;
+    Released released;
     sigmoid(x.data(), out.data(), (int64_t)x.size());
   }, nb::arg("x").noconvert(), nb::arg("out").noconvert());
 }
@@ -74,7 +74,7 @@ void bind_rope(nb::module_& m) {
     require(has_shape(cos, {rows, half}) && has_shape(sin, {rows, half}), "cos and sin must be [positions, inv_freq]");
     int64_t bad;
     {
-      nb::gil_scoped_release release;
+      Released released;
       bad = rope_table(positions.data(), inv_freq.data(), scale, cos.data(), sin.data(), rows, half);
     }
     refuse_row(bad, "an angle is not finite or beyond 2^24");
@@ -85,7 +85,7 @@ void bind_rope(nb::module_& m) {
     Rope a{x.data(), cos.data(), sin.data(), (int64_t)x.shape(1), (int64_t)x.shape(2), last_dim(cos), offset, interleaved};
     require(cos.shape(0) == x.shape(0), "cos must have a row for each row of x");
     require(offset >= 0 && offset <= a.dim && 2 * a.half <= a.dim - offset, "the rotated dimensions must lie within a head");
-    nb::gil_scoped_release release;
+    Released released;
     apply_rope(a, (int64_t)x.shape(0));
   }, nb::arg("x").noconvert(), nb::arg("cos").noconvert(), nb::arg("sin").noconvert(), "offset"_a, "interleaved"_a);
 }
@@ -103,7 +103,7 @@ void route_rows(Router a, const In& logits, const Array<int32_t>& ids, const Out
   a.weights = weights.data();
   int64_t bad;
   {
-    nb::gil_scoped_release release;
+    Released released;
     bad = route(a, rows);
   }
   refuse_row(bad, "a router logit is not finite");

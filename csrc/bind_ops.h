@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "released.h"
+
 namespace coli {
 
 template <class T> using Array = nanobind::ndarray<T, nanobind::c_contig, nanobind::device::cpu>;

@@ -32,4 +32,5 @@ NB_MODULE(_native, m) {
   m.def("num_threads", &num_threads);
   bind_matmul(m);
   bind_ops(m);
+  bind_measure(m);
 }

@@ -54,3 +54,9 @@ def cast_logits(family: str) -> NDArray[np.float32]:
     with np.load(tiny(family) / "logits.npz") as logits:
         rounded: NDArray[np.float32] = logits["cast_logits"]
         return rounded
+
+
+def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Of two whole matrices, summed in double."""
+    x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    return float(x @ y / np.sqrt((x @ x) * (y @ y)))

@@ -16,6 +16,7 @@ import colibri.routing.sigmoid
 import colibri.routing.softmax
 import golden
 from colibri import LLM, SamplingParams
+from colibri.kernels.packing import pack_matrix, unpack
 
 EXACT: dict[str, Any] = {"trunk_bits": "source", "embed_bits": 32}
 
@@ -42,14 +43,30 @@ def test_bf16_file_equals_its_values_in_fp32(family: str, tmp_path: Path) -> Non
     """A bf16 checkpoint loses what the cast loses and nothing more: to the bit against the same
     values in fp32, and against transformers' own logits of the rounded weights."""
     ref = golden.reference(family)
-    cast = copy_with(family, tmp_path / "cast", lambda w: round_to_bf16(w))
-    bf16 = copy_with(family, tmp_path / "bf16", lambda w: round_to_bf16(w), as_bf16=True)
+    cast = copy_with(family, tmp_path / "cast", lambda _, w: round_to_bf16(w))
+    bf16 = copy_with(family, tmp_path / "bf16", lambda _, w: round_to_bf16(w), as_bf16=True)
     with LLM(cast, **EXACT) as llm:
         expected = llm.forward(ref.prompt_ids)
     with LLM(bf16, **EXACT) as llm:
         got = llm.forward(ref.prompt_ids)
     assert (got.view(np.uint32) == expected.view(np.uint32)).all()
     assert np.abs(got - golden.cast_logits(family)).max() <= 1e-3
+
+
+@pytest.mark.parametrize("variant", ["int8", "int4"])
+def test_packed_experts_are_the_model_of_their_values(
+    family: str, variant: str, model_of: Any, tmp_path: Path
+) -> None:
+    """Converting loses what rounding the weights loses and nothing more: the same choices and
+    logits as the rounded weights give in fp32, to the second activation plane's error."""
+    ref = golden.reference(family)
+    rounded = copy_with(family, tmp_path / "rounded", round_experts(f"{variant}-gs64"))
+    with LLM(rounded, **EXACT) as llm:
+        expected = llm.forward(ref.prompt_ids)
+    with LLM(model_of(family, variant), **EXACT) as llm:
+        logits = llm.forward(ref.prompt_ids)
+    assert golden.cosine(logits, expected) >= 0.9999999
+    assert np.abs(logits - expected).max() <= 2e-3
 
 
 def test_int8_experts(family: str, model_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +79,7 @@ def test_int8_experts(family: str, model_of: Any, monkeypatch: pytest.MonkeyPatc
     choices.replay()
     with LLM(model_of(family, "int8"), **EXACT) as llm:
         logits = llm.forward(ref.prompt_ids)
-    assert cosine(logits, ref.prompt_logits) >= 0.9995
+    assert golden.cosine(logits, ref.prompt_logits) >= 0.9995
 
 
 @pytest.mark.parametrize("family", ["olmoe", "mixtral", "qwen2_moe", "qwen3_moe"])
@@ -70,7 +87,7 @@ def test_int8_experts_choosing_for_themselves(family: str, model_of: Any) -> Non
     ref = golden.reference(family)
     with LLM(model_of(family, "int8"), **EXACT) as llm:
         logits = llm.forward(ref.prompt_ids)
-    assert cosine(logits, ref.prompt_logits) >= 0.9995
+    assert golden.cosine(logits, ref.prompt_logits) >= 0.9995
 
 
 class Choices:
@@ -112,21 +129,29 @@ class Choices:
         return ids, (w * scale).astype(np.float32)
 
 
-def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
-    return float(x @ y / np.sqrt((x @ x) * (y @ y)))
-
-
 def round_to_bf16(w: NDArray[np.float32]) -> NDArray[np.float32]:
     bits = w.view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def round_experts(scheme: Any) -> Any:
+    def matrix(w: NDArray[np.float32]) -> NDArray[np.float32]:
+        m = pack_matrix(np.ascontiguousarray(w), scheme)
+        return unpack(m.data, m.scheme, m.rows, m.cols, m.multiplier)
+
+    def change(name: str, w: NDArray[np.float32]) -> NDArray[np.float32]:
+        if ".experts." not in name:
+            return w
+        return np.stack([matrix(m) for m in w]) if w.ndim == 3 else matrix(w)
+
+    return change
 
 
 def copy_with(family: str, target: Path, change: Any, *, as_bf16: bool = False) -> Path:
     source = golden.tiny(family)
     target.mkdir()
     shutil.copy(source / "config.json", target)
-    tensors = {name: change(w) for name, w in load_file(source / "model.safetensors").items()}
+    tensors = {name: change(name, w) for name, w in load_file(source / "model.safetensors").items()}
     if not as_bf16:
         save_file(tensors, target / "model.safetensors")
         return target

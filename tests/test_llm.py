@@ -17,6 +17,7 @@ import golden
 from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
+from colibri.kernels import cpu
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -149,11 +150,61 @@ def test_settings_are_checked() -> None:
         LLM(ram="20MB")
 
 
+def test_cpu_path_that_the_processor_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colibri.kernels.cpu.supported_paths", lambda: ["scalar"])
+    with pytest.raises(ConfigError, match="cpu: avx2 is not in this processor; it has scalar"):
+        LLM(cpu="avx2")
+
+
+def test_cpu_path_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLI_CPU", "scalar")
+    with LLM() as llm:
+        assert "scalar on" in llm.load_line
+    best = cpu.supported_paths()[-1]
+    with LLM(cpu=best) as llm:
+        assert f"{best} on" in llm.load_line
+    monkeypatch.setenv("COLI_CPU", "sse9")
+    with pytest.raises(ConfigError, match="COLI_CPU: 'sse9' is not one of auto, scalar"):
+        LLM()
+
+
+def test_a_trunk_stored_packed_is_named_as_it_is(
+    demo: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = demo.forward([1, 2, 3])
+    with LLM(trunk_bits=4, embed_bits=4) as llm:
+        assert "trunk at 8 bits, embedding at 8 bits" in llm.load_line
+        assert llm.plan.trunk_bytes == demo.plan.trunk_bytes
+        assert (llm.forward([1, 2, 3]) == expected).all()
+    assert [r.getMessage().split(":")[0] for r in caplog.records] == [
+        "--trunk-bits 4",
+        "--embed-bits 4",
+    ]
+    with pytest.raises(ConfigError, match=r"--trunk-bits source: .* stored at 8 bits; use 8"):
+        LLM(trunk_bits="source")
+    with pytest.raises(ConfigError, match=r"--embed-bits 32: .* stored at 8 bits; use 8"):
+        LLM(embed_bits=32)
+
+
 def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     with LLM(activations="int8") as llm:
         llm.chat(QUESTION, GREEDY)
         llm.chat(QUESTION, GREEDY)
     assert sum("less exact" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_model_is_called_by_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden.tiny("olmoe"))
+    with LLM(".") as llm:
+        assert llm.load_line.startswith("olmoe (olmoe)")
+
+
+@pytest.mark.parametrize(
+    "messages", ["Hello", [], ["Hello"], [{"content": "Hello"}], {"role": "user", "content": "x"}]
+)
+def test_what_is_no_conversation_is_refused(demo: LLM, messages: Any) -> None:
+    with pytest.raises(ConfigError, match="messages must be a list"):
+        demo.chat(messages)
 
 
 def test_closed_model_says_so() -> None:

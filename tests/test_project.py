@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,23 @@ def test_nothing_is_imported_before_its_use(code: str, absent: str) -> None:
     subprocess.run([sys.executable, "-c", check], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_benchmarks_still_run() -> None:
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-disable"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
 def test_dependency_directions() -> None:
     tool = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout
+
+
+def test_architecture_page_shows_the_directions_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert "```\n" + "\n".join(contract["layers"]) + "\n```\n" in page
 
 
 def test_stub_says_what_the_native_module_says() -> None:

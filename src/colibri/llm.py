@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
-from colibri.config import EngineConfig
+from colibri.config import EngineConfig, cpu_of
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
@@ -23,9 +23,12 @@ from colibri.errors import ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
+from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
+from colibri.routing.base import RouterFactory, own_router
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
@@ -52,15 +55,14 @@ class Stats:
     bytes_read: int
     read_seconds: float
     wait_seconds: float
+    prefetch_reads: int
+    prefetch_useful: int
+    prefetch_wasted_bytes: int
+    prefetch_expired: int
+    lookahead_missing: int
+    lookahead_right: int
     rss_bytes: int
     peak_rss_bytes: int
-
-
-def _cpu_path(wish: str) -> str | None:
-    supported = cpu.supported_paths()
-    if wish != "auto" and wish not in supported:
-        raise ConfigError(f"cpu: this processor has no {wish}; it has {', '.join(supported)}")
-    return None if wish == "auto" else wish
 
 
 def embedded_model() -> Path:
@@ -72,8 +74,8 @@ class LLM:
     """A model, ready to answer.
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
-    the embedded model. Other arguments are the fields of EngineConfig. May be called from several
-    threads: calls queue on the engine's own.
+    the embedded model. Other arguments are the fields of EngineConfig; of the environment only
+    COLI_CPU is heeded. May be called from several threads: calls queue on the engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Any) -> None:
@@ -82,26 +84,60 @@ class LLM:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"
             )
+        if "cpu" not in settings and (path := cpu_of(os.environ)) is not None:
+            settings["cpu"] = path
         self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod
-    def from_config(cls, config: EngineConfig) -> Self:
+    def from_config(
+        cls,
+        config: EngineConfig,
+        *,
+        make_router: RouterFactory = own_router,
+        clock: Clock = NO_CLOCK,
+    ) -> Self:
+        """`make_router` and `clock` are for measuring: other routers than the family's, and
+        someone who listens where the time goes."""
         llm = cls.__new__(cls)
-        llm._open(config)
+        llm._open(config, make_router, clock)
         return llm
 
-    def _open(self, config: EngineConfig) -> None:
+    def _open(
+        self,
+        config: EngineConfig,
+        make_router: RouterFactory = own_router,
+        clock: Clock = NO_CLOCK,
+    ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
-        container = open_container(self._path, lambda c: family_for(c).weights_of(c))
+        container = open_container(
+            self._path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
+        )
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        cpu.configure(config.threads, _cpu_path(config.cpu))
-        self._start(config, container)
+        _configure_cpu(config)
+        self._start(config, container, make_router, clock)
+        self._warn(config)
+
+    def _warn(self, config: EngineConfig) -> None:
+        """Of a precision that is not what one may think."""
+        for part in ("trunk", "embed"):
+            asked, got = getattr(config, f"{part}_bits"), getattr(self.plan, f"{part}_bits")
+            # 8 is the embedding's default: a model stored at 4 is no surprise to who did not ask.
+            if asked not in ("auto", got) and (part, asked) != ("embed", 8):
+                logger.warning(
+                    "--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got
+                )
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
 
-    def _start(self, config: EngineConfig, container: Container) -> None:
+    def _start(
+        self,
+        config: EngineConfig,
+        container: Container,
+        make_router: RouterFactory,
+        clock: Clock,
+    ) -> None:
         family = family_for(container.config)
         model_config = family.parse(container.config)
         positions, vocab = model_config.max_position_embeddings, model_config.vocab_size
@@ -119,8 +155,10 @@ class LLM:
             cancelled=lambda: self._engine.step_cancelled(),
         )
         try:
-            loader = TrunkLoader(container, self.plan.trunk_bits, config.embed_bits, planes)
+            bits = self.plan.trunk_bits, self.plan.embed_bits
+            loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, self._experts)
+            model = with_lookahead(model, self._experts, config.lookahead)
         except BaseException:
             self._experts.close()
             raise
@@ -129,15 +167,22 @@ class LLM:
             context=self.plan.context,
             prefill_chunk=self.plan.prefill_chunk,
             bytes_read=lambda: self._experts.stats().bytes_read,
+            clock=clock,
         )
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
+        trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
-            f"{self._path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
+            f"{Path(os.path.abspath(self._path)).name} ({family.name}): experts {scheme}, "
+            f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
+
+    @property
+    def experts(self) -> StreamedExperts:
+        """The executor with its cache and counters, for measuring: between answers only."""
+        return self._experts
 
     @cached_property
     def chat_template(self) -> ChatTemplate | None:
@@ -228,6 +273,12 @@ class LLM:
             bytes_read=experts.bytes_read,
             read_seconds=experts.read_seconds,
             wait_seconds=experts.wait_seconds,
+            prefetch_reads=experts.prefetch_reads,
+            prefetch_useful=experts.prefetch_useful,
+            prefetch_wasted_bytes=experts.prefetch_wasted_bytes,
+            prefetch_expired=experts.prefetch_expired,
+            lookahead_missing=experts.guesses.missing,
+            lookahead_right=experts.guesses.right,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
@@ -283,6 +334,13 @@ def whole_numbers(token_ids: Sequence[int]) -> list[int]:
 def _tokenizer(path: Path) -> Tokenizer | None:
     """None where the model has none: token ids still work."""
     return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
+
+
+def _configure_cpu(config: EngineConfig) -> None:
+    here = cpu.supported_paths()
+    if config.cpu != "auto" and config.cpu not in here:
+        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
+    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
 
 
 def _machine() -> Machine:

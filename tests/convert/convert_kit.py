@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +149,24 @@ def write_safetensors(path: Path, tensors: Tensors) -> None:
     text = json.dumps(header).encode()
     data = b"".join(t.tobytes() for t in tensors.values())
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def dying(source: Path, work: Path, mode: str, stride: int) -> list[dict[str, Any]]:
+    """What dying_conversions.py says after each death and each resumption."""
+    driver = Path(__file__).with_name("dying_conversions.py")
+    command = [sys.executable, str(driver), str(source), str(work), mode, str(stride)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@contextmanager
+def fast_directory(otherwise: Path) -> Iterator[Path]:
+    """In memory where the system has such a place: hundreds of renames are slow on a disk."""
+    memory = Path("/dev/shm")
+    parent = memory if os.access(memory, os.W_OK) else otherwise
+    with tempfile.TemporaryDirectory(prefix="coli-test-", dir=parent) as directory:
+        yield Path(directory) / "work"
 
 
 def tree(directory: Path) -> dict[str, str]:

@@ -21,7 +21,10 @@ from typing import Any
 
 from convert_kit import Model, tree
 
+from colibri.container.jsonfile import read_json
+from colibri.container.weights import WeightMap
 from colibri.convert import convert
+from colibri.models.registry import family_for
 
 OPERATIONS = ("write", "fsync", "replace", "unlink", "open")
 
@@ -75,7 +78,16 @@ def counted(operation: Callable[..., Any], left: itertools.count[int]) -> Callab
 
 
 def run(source: Path, destination: Path, **options: Any) -> None:
-    convert(source, destination, weights=Model().weights, family="toy", **options)
+    family, weights = kind(source)
+    convert(source, destination, weights=weights, family=family, **options)
+
+
+def kind(source: Path) -> tuple[str, WeightMap]:
+    """The toy of these tests, or a real family."""
+    config = read_json(source / "config.json")
+    if config["model_type"] == "toy":
+        return "toy", Model().weights
+    return config["model_type"], family_for(config).weights_of(config)
 
 
 def seen(source: Path, destination: Path) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 import mmap
 import os
+import subprocess
+import sys
 
-from colibri.hardware.probe import facts, free_bytes, rss_bytes
+from colibri.hardware.probe import facts, free_bytes, peak_rss_bytes, rss_bytes
 
 
 def test_facts_of_this_machine():
@@ -54,6 +56,16 @@ def test_resident_memory_follows_what_is_touched():
     data = mmap.mmap(-1, 40_000_000)  # fresh pages, whatever the heap still holds
     data.write(bytes(40_000_000))
     assert 35_000_000 < rss_bytes() - before < 60_000_000
+    del data
+
+
+def test_the_peak_is_of_this_program_not_of_the_one_that_started_it():
+    data = mmap.mmap(-1, 200_000_000)
+    data.write(bytes(200_000_000))
+    code = "from colibri.hardware.probe import peak_rss_bytes as p; print(p())"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert 10_000_000 < int(child.stdout) < 100_000_000
+    assert peak_rss_bytes() > 200_000_000
     del data
 
 

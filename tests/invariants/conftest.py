@@ -1,5 +1,5 @@
-"""Every promise is tested over every family, as downloaded at full precision and converted at the
-default one."""
+"""Every promise is tested over every family: as downloaded at full precision, converted at the
+default one, and with everything lossy that there is."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,15 +27,22 @@ class Subject:
             return llm.forward(self.prompt)
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "source": {"trunk_bits": "source", "embed_bits": 32},
+    "int4": {},
+    "int8": {"trunk_bits": 4, "embed_bits": 4, "activations": "int8"},
+}
+
+
 @pytest.fixture(
     scope="session",
-    params=[(f, v) for f in golden.FAMILIES for v in ("source", "int4")],
+    params=[(f, v) for f in golden.FAMILIES for v in SETTINGS],
     ids=lambda p: f"{p[0]}-{p[1]}",
 )
 def subject(request: pytest.FixtureRequest, model_of: Any) -> Subject:
     family, variant = request.param
-    settings = {"trunk_bits": "source", "embed_bits": 32} if variant == "source" else {}
-    return Subject(model_of(family, variant), golden.reference(family).prompt_ids, settings)
+    prompt = golden.reference(family).prompt_ids
+    return Subject(model_of(family, variant), prompt, SETTINGS[variant])
 
 
 @pytest.fixture(scope="session")

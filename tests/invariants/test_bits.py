@@ -1,12 +1,16 @@
 """The same bits whatever the cache, the chunks, the threads, the CPU path and the company."""
 
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
+from faults import Faulty, jitter
 from numpy.typing import NDArray
 
+import colibri.llm
 from colibri import LLM
+from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
 from colibri.layers.step import Step
 from promises import assert_same_bits
@@ -14,11 +18,15 @@ from promises import assert_same_bits
 F32 = NDArray[np.float32]
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("capacity", range(1, 9))
 def test_cache_capacity(subject: Any, expected: F32, capacity: int) -> None:
     with subject.open(cache_experts=capacity) as llm:
         cold = llm.forward(subject.prompt)
+        read = llm.stats().misses
         warm = llm.forward(subject.prompt)
+        again = llm.stats().misses - read
+    assert again > 0 or capacity > 1
+    assert again == 0 or capacity < 8
     assert_same_bits(cold, expected)
     assert_same_bits(warm, expected)
 
@@ -29,14 +37,33 @@ def test_prompt_chunks(subject: Any, expected: F32, chunk: int, capacity: int | 
     assert_same_bits(subject.logits(prefill_chunk=chunk, cache_experts=capacity), expected)
 
 
+@pytest.mark.parametrize("lookahead", [1, 2, "auto"])
+@pytest.mark.parametrize("capacity", [1, 5])
+def test_lookahead(
+    subject: Any, expected: F32, capacity: int, lookahead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With reads that take unlike times; whole prompt, then token by token, then again warm."""
+    slow_experts = functools.partial(StreamedExperts, read=Faulty(jitter))
+    monkeypatch.setattr(colibri.llm, "StreamedExperts", slow_experts)
+    with subject.open(cache_experts=capacity, lookahead=lookahead) as llm:
+        whole = llm.forward(subject.prompt)
+        state = llm._engine.model.new_state(len(subject.prompt))
+        rows = [advance(llm, [(state, [token])]) for token in subject.prompt]
+        again = llm.forward(subject.prompt)
+    for logits in (whole, np.concatenate(rows), again):
+        assert_same_bits(logits, expected)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(subject: Any, expected: F32, threads: int) -> None:
     assert_same_bits(subject.logits(threads=threads), expected)
+    assert cpu.num_threads() == threads
 
 
 @pytest.mark.parametrize("path", cpu.supported_paths())
 def test_cpu_paths(subject: Any, expected: F32, path: str) -> None:
     assert_same_bits(subject.logits(cpu=path, prefill_chunk=16), expected)
+    assert cpu.active_path() == path
 
 
 def test_eviction_between_tokens(subject: Any, expected: F32) -> None:
@@ -46,6 +73,7 @@ def test_eviction_between_tokens(subject: Any, expected: F32) -> None:
         for token in subject.prompt:
             llm._experts.drop_all()
             rows.append(advance(llm, [(state, [token])]))
+        assert llm.stats().hits == 0
     assert_same_bits(np.concatenate(rows), expected)
 
 

@@ -17,6 +17,7 @@ EmbedBits = Literal[8, 4, 32]
 Activations = Literal["int8x2", "int8"]
 CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
+Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class EngineConfig:
     embed_bits: EmbedBits = 8
     activations: Activations = "int8x2"
     threads: int | None = None
-    readers: int = 4
+    readers: int | Literal["auto"] = 4
     prefill_chunk: int | None = None
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
+    lookahead: Lookahead = "auto"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -69,6 +71,13 @@ def default_file(environ: Mapping[str, str]) -> Path | None:
         return None
     path = base / "colibri" / "config.toml"
     return path if path.is_file() else None
+
+
+def cpu_of(environ: Mapping[str, str]) -> str | None:
+    """COLI_CPU, checked: it forces a path on whatever runs, a test suite for instance."""
+    setting = BY_FIELD["cpu"]
+    text = environ.get(setting.env)
+    return str(setting.read(text, setting.env)) if text else None
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

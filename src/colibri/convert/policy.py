@@ -37,7 +37,13 @@ class Policy:
 
     def trunk_scheme(self, info: TensorInfo, kind: Kind) -> Scheme | None:
         """None: stored as in the source. Embedding rows are never stored below 8 bits."""
-        if self.store_trunk == "source" or len(info.shape) != 2 or not info.nbytes:
+        if len(info.shape) != 2 or not info.nbytes:
+            return None
+        return self.scheme_of_kind(kind)
+
+    def scheme_of_kind(self, kind: Kind) -> Scheme | None:
+        """Of a matrix that is not empty."""
+        if self.store_trunk == "source":
             return None
         if kind == "linear":
             return _TRUNK_SCHEMES[self.store_trunk]

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from colibri.engine.request import Failed, Finished, FinishReason, Request, Token
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.errors import Cancelled, CapacityError, ColibriError, ReadError
+from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError, ReadError
+from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
 
@@ -33,12 +35,14 @@ class Engine:
         context: int,
         prefill_chunk: int,
         bytes_read: Callable[[], int] = lambda: 0,
+        clock: Clock = NO_CLOCK,
     ) -> None:
         self.model = model
         self.context = context
         self.prefill_chunk = prefill_chunk
         self.stats = EngineStats()
         self._bytes_read = bytes_read
+        self._clock = clock
         self._waiting: deque[Request] = deque()
         self._running: list[Sequence] = []
         self._stepping: list[Sequence] = []
@@ -126,19 +130,24 @@ class Engine:
         parts = [(s.state, s.next_ids(self.prefill_chunk)) for s in sequences]
         prefill = sequences[0].in_prefill
         self._stepping = sequences
+        self._clock.begin(prefill, sum(len(ids) for _, ids in parts))
         try:
-            step = Step.of(parts, lambda layer: self._before_layer(layer, len(parts[0][1])))
+            before_layer = partial(self._before_layer, chunk=len(parts[0][1]))
+            step = Step.of(parts, before_layer, self._clock)
             hidden = self.model.forward(step)
             last = [rows.stop - 1 for rows in step.sequences]
             for sequence, (_, ids) in zip(sequences, parts, strict=True):
                 if prefill:
                     sequence.prefilled += len(ids)
             if not sequences[0].in_prefill:
+                self._clock.enter("head", -1)
                 logits = self.model.logits(np.ascontiguousarray(hidden[last]))
+                self._clock.enter("sampling")
                 for sequence, row in zip(sequences, logits, strict=True):
                     self._sample(sequence, row)
         finally:
             self._stepping = []
+            self._clock.end()
         self.stats.add(prefill, len(step.token_ids), time.perf_counter() - started)
 
     def _before_layer(self, layer: int, chunk: int) -> None:
@@ -173,7 +182,7 @@ class Engine:
 def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
     """Refuse an empty prompt, ids that are not the model's, and more tokens than `limit`."""
     if len(token_ids) == 0:
-        raise ColibriError("the prompt is empty: give at least one token")
+        raise ConfigError("the prompt is empty: give at least one token")
     if len(token_ids) > limit:
         raise CapacityError(
             f"the prompt has {len(token_ids)} tokens, and the context leaves room for {limit}: "
@@ -181,7 +190,7 @@ def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
         )
     low, high = min(token_ids), max(token_ids)
     if low < 0 or high >= vocab_size:
-        raise ColibriError(
+        raise ConfigError(
             f"token id {low if low < 0 else high} is outside the model's vocabulary "
             f"0..{vocab_size - 1}"
         )

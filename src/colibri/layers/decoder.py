@@ -2,6 +2,7 @@
 rows before the next."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,10 @@ from colibri.layers.step import Step
 F32 = NDArray[np.float32]
 
 
+# A layer's second half: routed experts, or one MLP.
+Block = Callable[[F32, Step], F32]
+
+
 class Mixer(Protocol):
     """A layer's attention, of whatever kind."""
 
@@ -32,12 +37,19 @@ class DecoderLayer:
     input_norm: RMSNorm
     mixer: Mixer
     post_norm: RMSNorm
-    mlp: Callable[[F32], F32]
+    mlp: Block
 
     def __call__(self, x: F32, step: Step) -> None:
         """x [rows, hidden], updated in place."""
         x += self.mixer(self.input_norm(x), step)
-        x += self.mlp(self.post_norm(x))
+        step.clock.enter("dense")
+        x += self.mlp(self.post_norm(x), step)
+
+
+class AroundStep(Protocol):
+    """Lookahead, to the decoder: entered before the first layer, left after the last."""
+
+    def step(self, step: Step, x: F32) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ class Decoder:
     layers: Sequence[DecoderLayer]
     norm: RMSNorm
     head: Linear
+    lookahead: AroundStep | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -59,12 +72,16 @@ class Decoder:
     def forward(self, step: Step) -> F32:
         """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its
         rows."""
+        step.clock.enter("dense", -1)
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)
-        for i, layer in enumerate(self.layers):
-            step.before_layer(i)
-            layer(x, step)
+        with self.lookahead.step(step, x) if self.lookahead else nullcontext():
+            for i, layer in enumerate(self.layers):
+                step.before_layer(i)
+                step.clock.enter("attention", i)
+                layer(x, step)
+        step.clock.enter("dense", -1)
         return self.norm(x)
 
     def logits(self, hidden: F32) -> F32:

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from colibri.kernels import ops
 from colibri.layers.linear import Linear
+from colibri.layers.step import Step
 
 F32 = NDArray[np.float32]
 
@@ -15,5 +16,5 @@ class SwiGLU:
         self.up = up
         self.down = down
 
-    def __call__(self, x: F32) -> F32:  # [tokens, hidden]
+    def __call__(self, x: F32, step: Step | None = None) -> F32:  # [tokens, hidden]
         return self.down(ops.silu_mul(self.gate(x), self.up(x)))

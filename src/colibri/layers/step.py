@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.kvcache.sequence import SequenceState
+from colibri.layers.clock import NO_CLOCK, Clock
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -32,12 +33,16 @@ class Step:
     # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or
     # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
+    clock: Clock = NO_CLOCK
+    # Lookahead listens here: a layer's number and its shared expert's output, while reads go on.
+    guess: Callable[[int, F32 | None], None] | None = None
 
     @classmethod
     def of(
         cls,
         parts: Sequence[tuple[SequenceState, Sequence[int]]],
         before_layer: Callable[[int], None] | None = None,
+        clock: Clock = NO_CLOCK,
     ) -> "Step":
         """`parts`: each sequence's state and the token ids that follow it."""
         rows, positions, start = [], [], 0
@@ -46,4 +51,10 @@ class Step:
             positions.append(np.arange(state.length, state.length + len(ids), dtype=np.int64))
             start += len(ids)
         token_ids = np.concatenate([np.asarray(ids, np.int64) for _, ids in parts])
-        return cls(token_ids, np.concatenate(positions), rows, before_layer or (lambda layer: None))
+        return cls(
+            token_ids,
+            np.concatenate(positions),
+            rows,
+            before_layer or (lambda layer: None),
+            clock=clock,
+        )

@@ -14,7 +14,6 @@ from colibri.layers.absorb import load_absorbed
 from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
 from colibri.layers.mla import LatentAttention
-from colibri.layers.moe import MoE
 from colibri.layers.rope import Rope
 from colibri.models.assembly import decoder
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
@@ -37,8 +36,8 @@ LATENT_EPS = 1e-6
 
 
 RULES = (
-    *common_rules(),
     *expert_rules(),
+    *common_rules(),
     trunk(LAYER + r"self_attn\.(q_a_proj|q_b_proj|kv_a_proj_with_mqa)\.weight", "linear"),
     trunk(LAYER + r"self_attn\.kv_b_proj\.weight", "absorbed"),
     trunk(LAYER + r"self_attn\.(q_a|kv_a)_layernorm\.weight", "exact"),
@@ -107,9 +106,9 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
             renormalize=config.norm_topk_prob,
             scale=config.routed_scaling_factor,
         )
-        return MoE(
+        return load.moe(
             layer,
-            load.exact(f"{prefix}.gate"),
+            f"{prefix}.gate",
             router,
             experts,
             load.swiglu(f"{prefix}.shared_experts"),

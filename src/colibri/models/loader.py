@@ -1,5 +1,8 @@
 """Trunk tensors by name, at the precision that was asked for."""
 
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -7,24 +10,46 @@ from numpy.typing import NDArray
 
 from colibri.container.reader import Container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
+from colibri.experts.base import ExpertExecutor
 from colibri.kernels.packing import Matrix
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
+from colibri.layers.moe import MoE
 from colibri.layers.norm import LayerNorm, RMSNorm
+from colibri.routing.base import Router, RouterFactory, own_router
 
 F32 = NDArray[np.float32]
 TrunkBits = Literal["source", 8, 4]
 EmbedBits = Literal[8, 4, 32]
 
+# What is packed leaves the disk idle, and one read at a time does too. Each holds a piece of 2 MB.
+_THREADS = 4
+
 
 class TrunkLoader:
     def __init__(
-        self, container: Container, trunk_bits: TrunkBits, embed_bits: EmbedBits, planes: int
+        self,
+        container: Container,
+        trunk_bits: TrunkBits,
+        embed_bits: EmbedBits,
+        planes: int,
+        make_router: RouterFactory = own_router,
     ) -> None:
         self.container = container
         self.trunk_bits = trunk_bits
         self.embed_bits = embed_bits
         self.planes = planes
+        self.make_router = make_router
+
+    @contextmanager
+    def together(self) -> Iterator[Executor]:
+        """Threads to load parts of a model on, side by side; none is left running."""
+        pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="trunk-loader")
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+            self.container.files.close()
 
     def matrix(self, name: str) -> Matrix:
         return load_matrix(self.container, name, self.trunk_bits)
@@ -54,3 +79,17 @@ class TrunkLoader:
 
     def swiglu(self, prefix: str) -> SwiGLU:
         return SwiGLU(*(self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down")))
+
+    def moe(
+        self,
+        layer: int,
+        gate: str,
+        router: Router,
+        experts: ExpertExecutor,
+        shared: SwiGLU | None = None,
+        shared_gate: Linear | None = None,
+    ) -> MoE:
+        """The one place where a layer gets its router; `gate` is the router's weight."""
+        logits = self.exact(gate)
+        router = self.make_router(layer, router, logits.weight.rows)
+        return MoE(layer, logits, router, experts, shared, shared_gate)

@@ -48,7 +48,7 @@ def weights(config: MixtralConfig) -> WeightMap:
     shape = ExpertShape(config.num_local_experts, config.hidden_size, config.intermediate_size)
     experts = dict.fromkeys(range(config.num_hidden_layers), shape)
     return WeightMap(
-        common_rules() + expert_rules("block_sparse_moe", "w1", "w3", "w2"), experts, shapes
+        expert_rules("block_sparse_moe", "w1", "w3", "w2") + common_rules(), experts, shapes
     )
 
 
@@ -61,9 +61,7 @@ def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> 
     router = SoftmaxRouter(config.num_experts_per_tok, renormalize=True)
 
     def mlp(layer: int) -> MoE:
-        return MoE(
-            layer, load.exact(f"model.layers.{layer}.block_sparse_moe.gate"), router, experts
-        )
+        return load.moe(layer, f"model.layers.{layer}.block_sparse_moe.gate", router, experts)
 
     return decoder(config, load, rope, lambda layer: gqa_attention(config, load, layer, rope), mlp)
 

@@ -51,7 +51,7 @@ def weights(config: OlmoeConfig) -> WeightMap:
         shapes[f"{prefix}.mlp.gate.weight"] = (config.num_experts, hidden)
     shape = ExpertShape(config.num_experts, hidden, config.intermediate_size)
     experts = dict.fromkeys(range(config.num_hidden_layers), shape)
-    return WeightMap(common_rules() + expert_rules(), experts, shapes)
+    return WeightMap(expert_rules() + common_rules(), experts, shapes)
 
 
 def sizes(config: OlmoeConfig) -> Sizes:
@@ -63,7 +63,7 @@ def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> De
     router = SoftmaxRouter(config.num_experts_per_tok, config.norm_topk_prob)
 
     def mlp(layer: int) -> MoE:
-        return MoE(layer, load.exact(f"model.layers.{layer}.mlp.gate"), router, experts)
+        return load.moe(layer, f"model.layers.{layer}.mlp.gate", router, experts)
 
     def mixer(layer: int) -> Any:
         return gqa_attention(

@@ -1,5 +1,6 @@
 """How router logits become a choice of experts."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +11,26 @@ I32 = NDArray[np.int32]
 
 
 class Router(Protocol):
+    @property
+    def k(self) -> int:
+        """Experts a token."""
+        ...
+
     def route(self, logits: F32) -> tuple[I32, F32]:
         """logits [tokens, experts] -> topk_ids, topk_weights [tokens, k], best first, ties to the
         lower id."""
         ...
+
+    def guess(self, logits: F32) -> I32:
+        """topk_ids for logits that are an estimate made ahead of time; route() knows nothing of
+        it."""
+        ...
+
+
+# The router to use in a layer, given its number, the family's own router and the number of experts.
+RouterFactory = Callable[[int, Router, int], Router]
+
+
+def own_router(layer: int, router: Router, experts: int) -> Router:
+    """The family's."""
+    return router

@@ -1,0 +1,135 @@
+"""Released models as shapes: the config.json fields that decide sizes, at full width.
+
+`NAME:LAYERS` takes the first LAYERS layers, so that a model too large for this disk can be measured
+at its real width. No draft layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from colibri.errors import ConfigError, UnsupportedModelError
+
+_QWEN3: dict[str, Any] = {
+    "model_type": "qwen3_moe",
+    "vocab_size": 151936,
+    "hidden_size": 2048,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "intermediate_size": 6144,
+    "norm_topk_prob": True,
+    "rope_theta": 1e6,
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 40960,
+}
+_OLMOE: dict[str, Any] = {
+    "model_type": "olmoe",
+    "vocab_size": 50304,
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "num_experts": 64,
+    "num_experts_per_tok": 8,
+    "intermediate_size": 1024,
+    "norm_topk_prob": False,
+    "rope_theta": 10000.0,
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 4096,
+}
+_MIXTRAL: dict[str, Any] = {
+    "model_type": "mixtral",
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "intermediate_size": 14336,
+    "rope_theta": 1e6,
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 32768,
+}
+_GLM_5_2: dict[str, Any] = {
+    "model_type": "glm_moe_dsa",
+    "vocab_size": 154880,
+    "hidden_size": 6144,
+    "num_hidden_layers": 78,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 64,
+    "intermediate_size": 12288,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3,
+    "routed_scaling_factor": 2.5,
+    "q_lora_rank": 2048,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 192,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 256,
+    "index_topk": 2048,
+    "index_n_heads": 32,
+    "index_head_dim": 128,
+    "index_topk_freq": 4,
+    "index_skip_topk_offset": 3,
+    "indexer_rope_interleave": True,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 8000000},
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 1048576,
+}
+_KNOWN = {
+    "olmoe-1b-7b": _OLMOE,
+    "qwen3-30b-a3b": _QWEN3,
+    "mixtral-8x7b": _MIXTRAL,
+    "glm-5.2": _GLM_5_2,
+}
+_NEEDS_LAYERS = ("glm-5.2",)  # whole, it takes 400 GB
+_NOT_YET = ("glm-5.3-flash",)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`name` is also the folder's: letters, digits, dots and dashes."""
+
+    name: str
+    config: Mapping[str, Any]
+
+
+def shape_names() -> list[str]:
+    return [f"{name}:LAYERS" if name in _NEEDS_LAYERS else name for name in _KNOWN]
+
+
+def find_shape(text: str) -> Shape:
+    """The shape of "NAME" or "NAME:LAYERS". Raises ConfigError, UnsupportedModelError."""
+    name, colon, count = text.partition(":")
+    if name in _NOT_YET:
+        raise UnsupportedModelError(
+            f"--shape {name}: its family is not supported yet; known are {', '.join(shape_names())}"
+        )
+    if name not in _KNOWN:
+        raise ConfigError(f"--shape {name!r} is unknown; choose from {', '.join(shape_names())}")
+    config = dict(_KNOWN[name])
+    if name in _NEEDS_LAYERS and not colon:
+        raise ConfigError(f"--shape {name} is too large as a whole: write {name}:LAYERS")
+    if colon:
+        _cut(config, name, count)
+    return Shape(f"{name}-{count}" if colon else name, config)
+
+
+def _cut(config: dict[str, Any], name: str, count: str) -> None:
+    most = config["num_hidden_layers"]
+    if not (count.isascii() and count.isdecimal()) or not 1 <= int(count) <= most:
+        raise ConfigError(f"--shape {name}:{count}: LAYERS is a whole number from 1 to {most}")
+    config["num_hidden_layers"] = int(count)
+    if "first_k_dense_replace" in config:
+        config["first_k_dense_replace"] = min(config["first_k_dense_replace"], int(count))

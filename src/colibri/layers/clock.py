@@ -1,0 +1,39 @@
+"""Where the time of a step goes: layers say which phase begins, a clock of the bench listens."""
+
+from typing import Literal, Protocol
+
+Phase = Literal[
+    "attention", "dense", "route", "experts", "shared_expert", "head", "sampling", "other"
+]
+
+
+class Clock(Protocol):
+    """Told by the thread that runs the model; a phase lasts until the next one begins."""
+
+    def begin(self, prefill: bool, rows: int) -> None:
+        """A step begins: a chunk of a prompt, or a token of every running sequence."""
+        ...
+
+    def enter(self, phase: Phase, layer: int | None = None) -> None:
+        """`layer` None: the one before; -1: outside the layers."""
+        ...
+
+    def end(self) -> None:
+        """The step is over, however it ended."""
+        ...
+
+
+class NoClock:
+    """Of an ordinary run."""
+
+    def begin(self, prefill: bool, rows: int) -> None:
+        pass
+
+    def enter(self, phase: Phase, layer: int | None = None) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+NO_CLOCK = NoClock()

@@ -1,0 +1,114 @@
+"""Synthetic containers are real ones: the ordinary reader opens them, the ordinary model runs."""
+
+import numpy as np
+import pytest
+
+from colibri import LLM
+from colibri.container.reader import open_container
+from colibri.container.spec import verify_record
+from colibri.errors import CapacityError, ConfigError
+from colibri.lab import folder, synthetic
+from colibri.lab.shapes import Shape
+from colibri.lab.synthetic import Recipe
+from colibri.models.registry import family_for
+
+OLMOE = Shape(
+    "tiny-olmoe",
+    {
+        "model_type": "olmoe",
+        "vocab_size": 96,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "intermediate_size": 32,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 128,
+    },
+)
+GLM = Shape(
+    "tiny-glm",
+    {
+        "model_type": "glm_moe_dsa",
+        "vocab_size": 96,
+        "hidden_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 96,
+        "moe_intermediate_size": 32,
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 1,
+        "q_lora_rank": 32,
+        "kv_lora_rank": 24,
+        "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
+        "index_topk": 16,
+        "index_n_heads": 2,
+        "index_head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 128,
+    },
+)
+
+
+@pytest.mark.parametrize("shape", [OLMOE, GLM], ids=lambda s: s.name)
+@pytest.mark.parametrize("trunk", [4, 8, "source"])
+def test_runs_with_ordinary_logits(shape, trunk, tmp_path):
+    path = synthetic.ensure(Recipe(shape, trunk), tmp_path)
+    with LLM(path, ram="1GB") as llm:
+        logits = llm.forward(list(range(20)))
+        answer = llm.generate([1, 2, 3])
+    assert np.isfinite(logits).all()
+    assert 0.2 < logits.std() < 5
+    assert answer.token_ids
+
+
+def test_records_carry_right_checksums(tmp_path):
+    path = synthetic.ensure(Recipe(OLMOE), tmp_path)
+    container = open_container(path, lambda c: family_for(c).weights_of(c))
+    for number, layer in container.expert_layers().items():
+        for expert in range(layer.num_experts):
+            (span,) = layer.reads(expert)
+            data = np.fromfile(span.file, np.uint8, span.nbytes, offset=span.offset)
+            verify_record(data, number, expert, "test")
+
+
+def test_a_complete_one_is_reused_and_a_cut_one_made_again(tmp_path):
+    path = synthetic.ensure(Recipe(OLMOE), tmp_path)
+    trunk = path / "trunk.safetensors"
+    made = trunk.stat().st_ino
+    assert synthetic.ensure(Recipe(OLMOE), tmp_path) == path
+    assert trunk.stat().st_ino == made
+    data = trunk.read_bytes()
+    trunk.write_bytes(data[:-1])
+    synthetic.ensure(Recipe(OLMOE), tmp_path)
+    assert trunk.read_bytes() == data
+
+
+def test_another_is_deleted_first_and_nothing_foreign(tmp_path, caplog):
+    first = synthetic.ensure(Recipe(OLMOE), tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "colibri.json").write_text("{}")
+    second = synthetic.ensure(Recipe(GLM), tmp_path)
+    assert str(first) in caplog.text
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["mine", second.name])
+    assert (tmp_path / "mine" / "colibri.json").exists()
+
+
+def test_a_folder_of_others_is_refused(tmp_path):
+    taken = tmp_path / Recipe(OLMOE).name
+    taken.mkdir()
+    (taken / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match="no folder of the bench"):
+        synthetic.ensure(Recipe(OLMOE), tmp_path)
+    assert (taken / "config.json").read_text() == "{}"
+
+
+def test_a_full_disk_is_refused_with_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "free_bytes", lambda directory: 1000)
+    with pytest.raises(CapacityError, match="are missing"):
+        synthetic.ensure(Recipe(OLMOE), tmp_path)
