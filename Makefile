@@ -69,9 +69,11 @@ define build_vectors
 endef
 
 asan: $(DEV)/.installed $(ASAN)/.installed
-	$(call build_vectors,vectors-asan,-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='$(SANITIZE)')
-	@build/vectors-asan/kernel_vectors > build/vectors-asan.txt && echo 'kernel vectors: no finding'
-	@LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	$(call build_vectors,vectors-asan,-DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='$(SANITIZE)')
+	@build/vectors-asan/kernel_vectors > build/vectors-asan.txt
+	@grep '^scalar' build/vectors-asan.txt | cut -d' ' -f2- | diff - tests/native/vectors.txt
+	@echo 'kernel vectors: no finding'
+	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 $(ASAN)/bin/python -m pytest tests/kernels $(ARGS)
 
 arm: $(DEV)/.installed
@@ -118,7 +120,7 @@ $(ASAN)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
 	@echo 'installing colibri with sanitizers into $(ASAN)'
 	@$(ASAN)/bin/python $(PIP_INSTALL) --upgrade 'pip>=25.1'
 	@$(ASAN)/bin/python $(PIP_INSTALL) --group build --group dev
-	@CXXFLAGS='$(SANITIZE)' $(ASAN)/bin/python $(PIP_INSTALL) --no-build-isolation \
+	@CXX=g++ CXXFLAGS='$(SANITIZE)' $(ASAN)/bin/python $(PIP_INSTALL) --no-build-isolation \
 	  -Cbuild-dir=build/asan -Ccmake.build-type=Debug -Cinstall.strip=false .
 	@touch $@
 
