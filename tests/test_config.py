@@ -177,6 +177,8 @@ def test_bad_variable_is_named_with_its_range(name: str, value: str) -> None:
     [
         ("rams = '1GB'", "did you mean ram"),
         ("zzz = 1", "known: model, ram"),
+        ("ram = 6", "ram: 6 has no unit"),
+        ("ram = 1.5", "ram: 1.5 has no unit"),
         ("readers = true", "readers: True"),
         ("readers = 1.5", "readers: 1.5"),
         ("cpu = ['avx2']", "cpu: "),

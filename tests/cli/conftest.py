@@ -142,7 +142,8 @@ def llm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeLLM:
     fake = FakeLLM()
     fake.path = tmp_path / "demo"
     fake.path.mkdir()
-    (fake.path / "config.json").write_text("{}")
+    (fake.path / "config.json").write_text('{"model_type": "olmoe"}')
+    (fake.path / "tokenizer.json").write_text("{}")
     (fake.path / "chat_template.jinja").write_text("{{ messages }}")
     module = SimpleNamespace(LLM=fake, embedded_model=lambda: fake.path)
     monkeypatch.setitem(sys.modules, "colibri.llm", module)

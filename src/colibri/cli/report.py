@@ -34,6 +34,8 @@ _COUNTERS = (
     "lookahead_right",
 )
 
+CUT_OFF = "cut off at its longest (--max-tokens, --context)"
+
 
 def since(stats: Stats, before: Stats) -> Stats:
     """The counters of what lies between two readings, the state of the later one."""
@@ -44,14 +46,14 @@ def since(stats: Stats, before: Stats) -> Stats:
 def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
     first = "" if answer.ttft_seconds is None else _first_token(answer.ttft_seconds)
     used = stats.hits + stats.misses
-    ended = answer.finish_reason
+    ended = f"ended by {answer.finish_reason}" if answer.finish_reason != "length" else CUT_OFF
     return [
         f"prompt   {figures.count(stats.prefill_tokens, 'token')} in "
         f"{figures.duration(stats.prefill_seconds)} "
         f"({figures.rate(stats.prefill_tokens, stats.prefill_seconds, 'tok/s')}){first}",
         f"answer   {figures.count(len(answer.token_ids), 'token')} in "
         f"{figures.duration(stats.decode_seconds)} "
-        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), ended by {ended}",
+        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended}",
         f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
         f"({figures.share(stats.hits, used)} hits)",
         f"disk     {figures.size(stats.bytes_read)} read, "

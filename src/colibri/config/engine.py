@@ -15,7 +15,7 @@ from colibri.errors import ConfigError
 TrunkBits = Literal["auto", "source", 8, 4]
 EmbedBits = Literal[8, 4, 32]
 Activations = Literal["int8x2", "int8"]
-CpuPath = Literal["auto", "scalar", "avx2", "avx512vnni"]
+CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
 Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
 

@@ -24,10 +24,11 @@ def _path(value: object) -> str:
 def _memory(value: object) -> str:
     if isinstance(value, str) and value.strip().lower() == "auto":
         return "auto"
-    if not isinstance(value, str | int):
-        raise bad_size(value, "is not a size")
+    if not isinstance(value, str):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        raise bad_size(value, "has no unit" if number else "is not a size")
     parse_bytes(value, total=LARGEST_BYTES)
-    return f"{value}B" if isinstance(value, int) else value.strip()
+    return value.strip()
 
 
 def _whole(low: int, high: int) -> Callable[[object], int]:
@@ -123,7 +124,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "ram",
         "auto or a size",
-        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%.",
+        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%; auto: 9/10 of what is free.",
         _memory,
         Upstream("RAM_GB", _gigabytes),
     ),
@@ -137,7 +138,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "context",
         "1 to 100000000",
-        "Longest prompt and answer together, in tokens.",
+        "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",
         _whole(1, 100_000_000),
         Upstream("CTX", _same),
     ),
@@ -179,9 +180,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "cpu",
-        "auto, scalar, avx2 or avx512vnni",
+        "auto, scalar, avx2, avxvnni, avx512vnni, neon_dotprod or neon_i8mm",
         "Instruction set of the arithmetic; every one gives the same bits.",
-        _choice("auto", "scalar", "avx2", "avx512vnni"),
+        _choice("auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"),
     ),
     Setting(
         "direct",
