@@ -61,5 +61,5 @@ def test_nothing_is_guessed_when_everything_is_resident():
 
 @pytest.mark.parametrize("value", [0, 9, "on", True, 1.5])
 def test_other_depths_are_refused(value):
-    with pytest.raises(ConfigError, match=r"lookahead: .*give off, auto or 1 to 8"):
+    with pytest.raises(ConfigError, match=r"lookahead: .* is not one of off, auto, 1, 2"):
         LLM(lookahead=value)

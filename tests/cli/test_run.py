@@ -131,7 +131,7 @@ def test_progress_is_sparse_without_a_terminal(coli: Any, llm: Any, monkeypatch:
     assert line not in coli("run", "-q", "x").err
 
 
-def test_without_reads_ahead_there_is_no_line_of_them(coli: Any) -> None:
+def test_without_reads_ahead_there_is_no_line_of_them(coli: Any, llm: Any) -> None:
     outcome = coli("run", "x")
     assert "disk " in outcome.err
     assert "ahead " not in outcome.err
