@@ -43,7 +43,9 @@ def assert_reads(files: DirectFiles, path: Path) -> None:
     for offset, nbytes in SPANS:
         expected = DATA[offset : offset + nbytes]
         np.testing.assert_array_equal(files.borrow(path, offset, nbytes), expected)
-        np.testing.assert_array_equal(files.read(path, offset, nbytes), expected)
+        got = files.read(path, offset, nbytes)
+        np.testing.assert_array_equal(got, expected)
+        assert got.ctypes.data % 8 == 0
 
 
 @pytest.mark.usefixtures("small")

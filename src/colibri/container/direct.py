@@ -16,6 +16,8 @@ from colibri.container.files import open_file, read_into
 PAGE = 4096
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _SMALL_BYTES = 256 << 10  # fresh memory for less would mostly be padding
+_COPIED_BYTES = 1 << 20
+_ELEMENT_BYTES = 8  # the widest of a tensor's; a header of odd length leaves them unaligned
 _READ_BYTES = 1 << 30
 
 U8 = npt.NDArray[np.uint8]
@@ -46,9 +48,10 @@ class DirectFiles:
         self._local = threading.local()
 
     def read(self, path: Path, offset: int, nbytes: int) -> U8:
-        """Fresh memory with the bytes; raises ContainerError if the file has fewer."""
-        if nbytes < _SMALL_BYTES:
-            return self.borrow(path, offset, nbytes).copy()
+        """Fresh memory with the bytes, aligned for any element; what the thread borrowed is
+        overwritten. Raises ContainerError if the file has fewer."""
+        if nbytes < _SMALL_BYTES or offset % _ELEMENT_BYTES:
+            return self._copied(path, offset, nbytes)
         skew = offset % PAGE
         buffer = aligned(pages(skew + nbytes))
         self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
@@ -60,6 +63,13 @@ class DirectFiles:
         buffer = self._buffer(pages(skew + nbytes))
         self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
         return buffer[skew : skew + nbytes]
+
+    def _copied(self, path: Path, offset: int, nbytes: int) -> U8:
+        out = np.empty(nbytes, np.uint8)
+        for start in range(0, nbytes, _COPIED_BYTES):
+            count = min(_COPIED_BYTES, nbytes - start)
+            out[start : start + count] = self.borrow(path, offset + start, count)
+        return out
 
     def close(self) -> None:
         """Close the files and forget the caller's buffer; a later read opens them again."""

@@ -146,7 +146,7 @@ def _array(t: TrunkTensor, shape: tuple[int, ...], offset: int, read: _Read) -> 
         raise ValueError(f"{t.info.name} is stored packed ({t.info.dtype})")
     dtype = np.dtype(_ARRAYS[t.info.dtype])
     data = read(t.file, t.offset + offset, math.prod(shape) * dtype.itemsize)
-    if data.ctypes.data % dtype.itemsize:  # a header of odd length
+    if data.ctypes.data % dtype.itemsize:  # borrowed, and the file's header is of odd length
         data = data.copy()
     return data.view(dtype).reshape(shape)
 

@@ -121,8 +121,6 @@ class Source:
         dtype = NUMPY_DTYPES[piece.info.dtype]
         nbytes = piece.rows * piece.cols * dtype.itemsize
         data = self._files.read(piece.info.file, piece.offset, nbytes)
-        if data.ctypes.data % dtype.itemsize:  # a header of odd length
-            data = data.copy()
         return data.view(dtype).reshape(piece.rows, piece.cols)
 
     def read_all(self, pieces: Iterable[Piece]) -> Generator[Weights]:

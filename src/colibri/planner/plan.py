@@ -126,7 +126,7 @@ def make_plan(
         embed_bits=embed_bits,
     )
     if plan.peak_bytes > budget:
-        raise CapacityError(_refusal(plan))
+        raise CapacityError(_refusal(plan, shrinkable=container.stored_bits is None))
     return plan
 
 
@@ -212,10 +212,18 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerExperts], room: int) 
     return {n: min(low, layer.num_experts) for n, layer in layers.items()}
 
 
-def _refusal(plan: Plan) -> str:
+def _refusal(plan: Plan, shrinkable: bool) -> str:
+    """`shrinkable`: the trunk may be loaded at fewer bits."""
+    lower = ["--context"]
+    if shrinkable and plan.trunk_bits != 4:
+        lower.append("--trunk-bits")
+    if plan.prefill_chunk > 1:
+        lower.append("--prefill-chunk")
+    if max(plan.slots.values(), default=1) > 1:
+        lower.append("--cache-experts")
     return (
         f"a memory budget of {plan.budget_bytes / MB:,.0f} MB does not suffice: "
         f"the least that works is {math.ceil(plan.peak_bytes / MB):,} MB\n  "
         + "\n  ".join(plan.lines())
-        + "\nRaise --ram, or lower --context, --trunk-bits, --prefill-chunk or --cache-experts."
+        + f"\nRaise --ram, or lower {' or '.join(lower)}."
     )
