@@ -35,7 +35,11 @@ def built(compiler: str, *flags: str) -> Path:
     """kernel_vectors made by that compiler, without a warning; objects are kept from run to run."""
     environment = os.environ | {"CXX": need(compiler)}
     folder = ROOT / "build" / f"vectors-{compiler}"
-    options = ["-DCOLIBRI_MODULE=OFF", "-DCOLIBRI_VECTORS=ON", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON"]
+    options = [
+        "-DCOLIBRI_MODULE=OFF",
+        "-DCOLIBRI_VECTORS=ON",
+        "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON",
+    ]
     ninja = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={need('ninja')}"]
     for command in (
         [need("cmake"), "-S", ROOT, "-B", folder, *ninja, *options, *flags],
