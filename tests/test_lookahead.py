@@ -23,7 +23,7 @@ def test_decoding_reads_ahead_what_is_mostly_wanted():
     text, stats = answer(cache_experts=8, lookahead=1)
     assert text == plain
     assert stats.lookahead_recall > 0.4
-    assert stats.prefetch_reads > 100
+    assert stats.prefetch_reads > 20
     assert stats.prefetch_useful > 0.5 * stats.prefetch_reads
     assert stats.hits > without.hits
     assert stats.bytes_read < 1.4 * without.bytes_read

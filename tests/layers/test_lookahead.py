@@ -18,7 +18,8 @@ class Notes:
     def complete(self, layer):
         return layer in self.done
 
-    def hint(self, layer, expert_ids, read):
+    def hint(self, layer, expert_ids, read, keep=()):
+        self.kept = list(keep)
         self.hints.append((layer, list(expert_ids), read))
         absent = {e: i for i, e in enumerate(expert_ids)}
         return Guess(absent, len(self.wanted), frozenset(absent.keys() & self.wanted))
@@ -103,6 +104,7 @@ def test_a_prompt_reads_what_enough_rows_vote_for_in_ascending_order():
     take_step(ahead, ids(*rows))
     assert ahead.votes.needed == 8
     assert notes.hints == [(4, [1, 9], 2)]
+    assert notes.kept == [1, 2, 9]
 
 
 def test_a_long_prompt_is_sampled():
