@@ -8,7 +8,8 @@ import pytest
 from colibri import LLM, SamplingParams
 from colibri.errors import ConfigError
 
-PROMPT = """Once upon a time there was a little fox who lived in a big wood. Every morning the fox ran to
+PROMPT = """\
+Once upon a time there was a little fox who lived in a big wood. Every morning the fox ran to
 the river to look at the fish. One day a bird sat on a stone and cried. "Why do you cry?" asked
 the fox. "I have lost my red hat," said the bird. "The wind took it away." The fox was kind. "Do
 not be sad," said the fox. "We will find your hat together." They looked under the trees and
