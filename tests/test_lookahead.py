@@ -8,7 +8,15 @@ import pytest
 from colibri import LLM, SamplingParams
 from colibri.errors import ConfigError
 
-PROMPT = "Once upon a time there was a little fox who lived in a big wood. " * 8
+PROMPT = """\
+Once upon a time there was a little fox who lived in a big wood. Every morning the fox ran to
+the river to look at the fish. One day a bird sat on a stone and cried. "Why do you cry?" asked
+the fox. "I have lost my red hat," said the bird. "The wind took it away." The fox was kind. "Do
+not be sad," said the fox. "We will find your hat together." They looked under the trees and
+behind the hill. They asked the old bear, but he was asleep. At last they saw something red in
+the water. The fox jumped in and brought the hat back. The bird was so happy that she sang a
+song. From that day on the fox and the bird were the best of friends, and they played by the
+river every day."""
 PARAMS = SamplingParams(max_tokens=120, temperature=0.8, seed=1, ignore_eos=True)
 
 
@@ -23,7 +31,7 @@ def test_decoding_reads_ahead_what_is_mostly_wanted():
     text, stats = answer(cache_experts=8, lookahead=1)
     assert text == plain
     assert stats.lookahead_recall > 0.4
-    assert stats.prefetch_reads > 100
+    assert stats.prefetch_reads > 20
     assert stats.prefetch_useful > 0.5 * stats.prefetch_reads
     assert stats.hits > without.hits
     assert stats.bytes_read < 1.4 * without.bytes_read
