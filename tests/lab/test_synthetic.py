@@ -89,12 +89,13 @@ def test_a_complete_one_is_reused_and_a_cut_one_made_again(tmp_path):
     assert trunk.read_bytes() == data
 
 
-def test_another_is_deleted_first_and_nothing_foreign(tmp_path, caplog):
+def test_another_is_deleted_first_and_nothing_foreign(tmp_path):
     first = synthetic.ensure(Recipe(OLMOE), tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "colibri.json").write_text("{}")
-    second = synthetic.ensure(Recipe(GLM), tmp_path)
-    assert str(first) in caplog.text
+    said = []
+    second = synthetic.obtain(Recipe(GLM), tmp_path, said.append)
+    assert any("deleting" in line and str(first) in line for line in said)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["mine", second.name])
     assert (tmp_path / "mine" / "colibri.json").exists()
 
