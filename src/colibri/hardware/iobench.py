@@ -143,14 +143,14 @@ class _Pass:
             return os.open(file, os.O_RDONLY)
 
     def _serve(self) -> None:
-        with mmap.mmap(-1, self._size) as buffer, memoryview(buffer) as view:
-            try:
-                while (extent := self._next()) is not None:
-                    n = os.preadv(self._fds[extent.file], [view[: extent.nbytes]], extent.offset)
-                    with self._lock:
-                        self._read += n
-            except OSError as error:
-                self._errors.append(error)
+        view = memoryview(mmap.mmap(-1, self._size))  # page-aligned, as direct reads need
+        try:
+            while (extent := self._next()) is not None:
+                n = os.preadv(self._fds[extent.file], [view[: extent.nbytes]], extent.offset)
+                with self._lock:
+                    self._read += n
+        except OSError as error:
+            self._errors.append(error)
 
     def _next(self) -> Extent | None:
         with self._lock:

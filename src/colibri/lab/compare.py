@@ -44,8 +44,8 @@ def comparison(a: Results, b: Results) -> list[str]:
     found.append(f"{'':<38}{'A':>12}{'B':>12}{'B / A':>9}")
     for name, more in _METRICS:
         found.append(_line(name, more, _at(one, name), _at(other, name), _noise(a, b, name)))
-    for name, of in (("prefill", lambda r: r.prefill), ("decode", lambda r: r.decode)):
-        spreads = " and ".join(percent(of(r).tps_spread) for r in (a, b))
+    for name in ("prefill", "decode"):
+        spreads = " and ".join(percent(_at(r, f"{name}.tps_spread")) for r in (one, other))
         found.append(f"spread of runs, {name}: {spreads}")
     return found
 

@@ -1,0 +1,51 @@
+"""`coli bench` as a user types it, on the embedded model."""
+
+import json
+
+import pytest
+
+from colibri.hardware import iobench
+
+SMALL = ("--prompt-tokens", "8", "--new-tokens", "3", "--repeat", "1", "--warmup", "0")
+
+
+@pytest.fixture(autouse=True)
+def _small_streams(monkeypatch):
+    monkeypatch.setattr(iobench, "_LEAST_STREAM", 1 << 20)
+    monkeypatch.setattr(iobench, "_MOST_STREAM", 1 << 20)
+
+
+def test_a_run_with_all_outputs(coli, tmp_path):
+    a, page = tmp_path / "a.json", tmp_path / "a.html"
+    done = coli("bench", *SMALL, "--json", str(a), "--report", str(page))
+    assert done.code == 0, done.err
+    assert "of the memory floor" in done.out
+    assert json.loads(a.read_text())["workload"]["prompt_tokens"] == 8
+    assert page.read_text().startswith("<!doctype html>")
+    compared = coli("bench", "--compare", str(a), str(a))
+    assert compared.code == 0
+    assert "decode.tps" in compared.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("--shape", "gpt"), 2, "choose from"),
+        (("--shape", "glm-5.3-flash:4"), 3, "not supported yet"),
+        (("--shape", "olmoe-1b-7b", "-m", "x"), 2, "give one of them"),
+        (("--routing", "most"), 2, "--routing"),
+        (("--new-tokens", "1"), 2, "--new-tokens 1: at least 2"),
+        (("--repeat", "0"), 2, "--repeat"),
+        (("--cache-fraction", "0"), 2, "--cache-fraction"),
+        (("--cache-fraction", "0.5", "--cache-experts", "3"), 2, "give one of them"),
+        (("--json", "/no/such/folder/a.json"), 2, "--json"),
+        (("--compare", "no.json", "no.json"), 4, "no such file"),
+        (("--prompt-tokens", "99999999"), 2, "context"),
+    ],
+)
+def test_refusals(coli, arguments, code, word):
+    done = coli("bench", *SMALL, *arguments)
+    assert done.code == code, done.err
+    assert word in done.err
+    assert done.out == ""
+    assert "internal" not in done.err
