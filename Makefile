@@ -50,8 +50,8 @@ format: $(DEV)/.installed
 	@$(DEV)/bin/ruff check -q --fix . ; $(DEV)/bin/ruff format -q .
 
 bench: $(DEV)/.installed
-	@if [ -d benchmarks ]; then $(DEV)/bin/python -m pytest benchmarks --benchmark-only $(ARGS); \
-	else echo 'no benchmarks/ in this version'; fi
+	@$(DEV)/bin/python -m pytest benchmarks --benchmark-only --benchmark-sort=name \
+	  --benchmark-columns=median,iqr,rounds $(ARGS)
 
 soak: $(DEV)/.installed
 	@$(DEV)/bin/python -m pytest -m soak --timeout 3600 $(ARGS)

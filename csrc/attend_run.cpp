@@ -96,7 +96,7 @@ std::vector<float> padded_heads(const float* q, int64_t heads, int64_t dim) {
 
 void attend(const Attend& a, int64_t rows) {
   if (rows == 0) return;
-  auto* k = COLI_PICK(attend_kernels);
+  const auto& k = COLI_PICK(attend_kernels);
   int threads = num_threads();
   Cut c = cut(a, rows, threads > 1 ? 2 * threads : 1);
   int64_t kv_parts = ceil_div(a.kv_heads, c.kv_heads), head_parts = ceil_div(a.group, c.heads);
@@ -109,7 +109,7 @@ void attend(const Attend& a, int64_t rows) {
       int64_t head = n % head_parts * c.heads;
       AttendTask t{row, std::min(rows, row + c.rows), kv, std::min(a.kv_heads, kv + c.kv_heads),
                    head, std::min(a.group, head + c.heads)};
-      k->attend(a, t, scratch(floats));
+      k.attend(a, t, scratch(floats));
     }
   });
 }
@@ -118,13 +118,13 @@ void attend(const Attend& a, int64_t rows) {
 static void score_rows(const Indexer& a, const int64_t* positions, int64_t row0, int64_t n, int64_t room, int64_t topk,
                        float* scores) {
   constexpr int64_t kKeys = 256;  // a task
-  auto* kernels = COLI_PICK(index_kernels);
+  const auto& kernels = COLI_PICK(index_kernels);
   int64_t parts = ceil_div(room, kKeys);
   parallel_for(n * parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       int64_t row = i / parts, first = i % parts * kKeys, keys = positions[row0 + row] + 1;
       if (keys > topk && first < keys)
-        kernels->scores(a, row0 + row, scores + row * room, first, std::min(keys, first + kKeys));
+        kernels.scores(a, row0 + row, scores + row * room, first, std::min(keys, first + kKeys));
     }
   });
 }

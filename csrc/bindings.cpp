@@ -14,13 +14,13 @@ using namespace coli;
 NB_MODULE(_native, m) {
   m.def("supported_paths", [] {
     std::vector<std::string> names;
-    for (Path p : {Path::scalar, Path::avx2, Path::avx512vnni})
+    for (Path p : kPaths)
       if (path_supported(p)) names.emplace_back(path_name(p));
     return names;
   }, "CPU paths that run here, slowest first.");
   m.def("active_path", [] { return std::string(path_name(active_path())); });
   m.def("use_path", [](const std::string& name) {
-    for (Path p : {Path::scalar, Path::avx2, Path::avx512vnni})
+    for (Path p : kPaths)
       if (name == path_name(p) && path_supported(p)) return use_path(p);
     throw nb::value_error(("CPU path not available here: " + name).c_str());
   }, nb::arg("name"));

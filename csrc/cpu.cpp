@@ -2,32 +2,66 @@
 
 #include <atomic>
 
-namespace coli {
-
-bool path_supported(Path p) {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                __builtin_cpu_supports("avx512vnni");
-  if (p == Path::avx2) return avx2;
-  if (p == Path::avx512vnni) return avx512;
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
-  return p == Path::scalar;
+
+namespace coli {
+namespace {
+
+#if defined(__x86_64__)
+
+// Compilers of 2022 do not all know this name in __builtin_cpu_supports.
+bool has_avx_vnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
 
+bool supported(Path p) {
+  __builtin_cpu_init();
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (p == Path::avx2) return avx2;
+  if (p == Path::avxvnni) return avx2 && has_avx_vnni();
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+
+#elif defined(__aarch64__) && defined(__linux__)
+
+// Bits of the kernel's interface: HWCAP_ASIMDDP, HWCAP2_I8MM. Old headers lack the names.
+bool supported(Path p) {
+  bool dotprod = getauxval(AT_HWCAP) >> 20 & 1;
+  return dotprod && (p == Path::neon_dotprod || (getauxval(AT_HWCAP2) >> 13 & 1));
+}
+
+#else
+
+bool supported(Path) { return false; }
+
+#endif
+
+}  // namespace
+
+bool path_supported(Path p) { return p == Path::scalar || supported(p); }
+
 Path best_path() {
-  if (path_supported(Path::avx512vnni)) return Path::avx512vnni;
-  return path_supported(Path::avx2) ? Path::avx2 : Path::scalar;
+  Path best = Path::scalar;
+  for (Path p : kPaths)
+    if (path_supported(p)) best = p;
+  return best;
 }
 
 static std::atomic<Path> g_path{best_path()};
 Path active_path() { return g_path.load(std::memory_order_relaxed); }
 void use_path(Path p) { g_path.store(p); }
 
+#define COLI_NAME(path, x) #path,
 const char* path_name(Path p) {
-  return p == Path::scalar ? "scalar" : p == Path::avx2 ? "avx2" : "avx512vnni";
+  constexpr const char* names[] = {COLI_EACH_PATH(COLI_NAME, )};
+  return names[(int)p];
 }
 
 }  // namespace coli

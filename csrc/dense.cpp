@@ -6,13 +6,7 @@ namespace coli::COLI_PATH {
 namespace {
 
 // Outputs held in registers at once: weight rows x tokens.
-#if defined(__AVX512F__)
-constexpr int kTileRows = 4, kTileTokens = 4;
-#elif defined(__AVX2__)
-constexpr int kTileRows = 2, kTileTokens = 2;
-#else
-constexpr int kTileRows = 1, kTileTokens = 1;
-#endif
+constexpr int kTileRows = kRegisters >= 32 ? 4 : kRegisters >= 8 ? 2 : 1, kTileTokens = kTileRows;
 
 struct F32 {
   static constexpr int kBytes = 4;

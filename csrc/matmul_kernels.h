@@ -1,5 +1,5 @@
 // What the files compiled once per CPU path offer to the rest: one table of functions a file. The functions work on
-// a part of the output; the callers (matmul.cpp, moe.cpp, pack_driver.cpp) share the parts out among threads.
+// a part of the output; the callers (matmul.cpp, moe.cpp) share the parts out among threads.
 #pragma once
 #include <cstdint>
 
@@ -83,23 +83,13 @@ struct DenseKernels {
   void (*combine)(const float* pairs, const int64_t* order, const float* weights, int64_t k, int64_t cols, float* y);
 };
 
-#define COLI_DECLARE_TABLES(path)             \
+#define COLI_TABLES(path, x)                  \
   namespace path {                            \
   extern const PackKernels pack_kernels;      \
   extern const PackedKernels packed_kernels;  \
   extern const DenseKernels dense_kernels;    \
   }
-COLI_DECLARE_TABLES(scalar)
-COLI_DECLARE_TABLES(avx2)
-COLI_DECLARE_TABLES(avx512vnni)
-#undef COLI_DECLARE_TABLES
-
-#if defined(__x86_64__)
-#define COLI_PICK(table)                                                                \
-  (active_path() == Path::avx512vnni ? ::coli::avx512vnni::table                        \
-   : active_path() == Path::avx2     ? ::coli::avx2::table : ::coli::scalar::table)
-#else
-#define COLI_PICK(table) (::coli::scalar::table)
-#endif
+COLI_EACH_PATH(COLI_TABLES, )
+#undef COLI_TABLES
 
 }  // namespace coli

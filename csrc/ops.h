@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "cpu.h"
+
 namespace coli {
 
 struct RowKernels {  // on rows [begin, end) of [rows, n]
@@ -74,15 +76,15 @@ struct IndexKernels {
 };
 
 // One table a file and path.
-#define COLI_TABLES                             \
+#define COLI_TABLES(path, x)                    \
+  namespace path {                              \
   extern const RowKernels row_kernels;          \
   extern const RopeKernels rope_kernels;        \
   extern const RouteKernels route_kernels;      \
   extern const AttendKernels attend_kernels;    \
-  extern const IndexKernels index_kernels;
-namespace scalar { COLI_TABLES }
-namespace avx2 { COLI_TABLES }
-namespace avx512vnni { COLI_TABLES }
+  extern const IndexKernels index_kernels;      \
+  }
+COLI_EACH_PATH(COLI_TABLES, )
 #undef COLI_TABLES
 
 }  // namespace coli

@@ -41,35 +41,35 @@ double log_of(double x) {
 }  // namespace
 
 void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows, int64_t n) {
-  auto* k = COLI_PICK(row_kernels);
-  parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k->rms_norm(x, w, eps, y, n, b, e); });
+  const auto& k = COLI_PICK(row_kernels);
+  parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k.rms_norm(x, w, eps, y, n, b, e); });
 }
 
 void layer_norm(const float* x, const float* w, const float* bias, float eps, float* y, int64_t rows, int64_t n) {
-  auto* k = COLI_PICK(row_kernels);
-  parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k->layer_norm(x, w, bias, eps, y, n, b, e); });
+  const auto& k = COLI_PICK(row_kernels);
+  parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k.layer_norm(x, w, bias, eps, y, n, b, e); });
 }
 
 void silu_mul(const float* gate, const float* up, float* y, int64_t n) {
-  auto* k = COLI_PICK(row_kernels);
-  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { k->silu_mul(gate, up, y, b, e); });
+  const auto& k = COLI_PICK(row_kernels);
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { k.silu_mul(gate, up, y, b, e); });
 }
 
 void sigmoid(const float* x, float* y, int64_t n) {
-  auto* k = COLI_PICK(row_kernels);
-  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { k->sigmoid(x, y, b, e); });
+  const auto& k = COLI_PICK(row_kernels);
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { k.sigmoid(x, y, b, e); });
 }
 
 int64_t softmax(const float* x, float* y, int64_t rows, int64_t n) {
-  auto* k = COLI_PICK(row_kernels);
-  return lowest_refused(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { return k->softmax(x, y, n, b, e); });
+  const auto& k = COLI_PICK(row_kernels);
+  return lowest_refused(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { return k.softmax(x, y, n, b, e); });
 }
 
 int64_t log_sum_exp(const float* x, double* y, int64_t rows, int64_t n) {
-  auto* k = COLI_PICK(row_kernels);
+  const auto& k = COLI_PICK(row_kernels);
   std::vector<float> highest((size_t)rows);
   int64_t bad = lowest_refused(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) {
-    return k->exp_sum(x, highest.data(), y, n, b, e);
+    return k.exp_sum(x, highest.data(), y, n, b, e);
   });
   if (bad >= 0) return bad;
   for (int64_t r = 0; r < rows; r++) y[r] = y[r] == y[r] ? (double)highest[(size_t)r] + log_of(y[r]) : y[r];
@@ -77,12 +77,12 @@ int64_t log_sum_exp(const float* x, double* y, int64_t rows, int64_t n) {
 }
 
 void apply_rope(const Rope& a, int64_t rows) {
-  auto* k = COLI_PICK(rope_kernels);
-  parallel_for(rows, rows_a_chunk(a.heads * a.half), [&](int64_t b, int64_t e) { k->apply(a, b, e); });
+  const auto& k = COLI_PICK(rope_kernels);
+  parallel_for(rows, rows_a_chunk(a.heads * a.half), [&](int64_t b, int64_t e) { k.apply(a, b, e); });
 }
 
 int64_t route(const Router& a, int64_t rows) {
-  auto* f = a.bias ? COLI_PICK(route_kernels)->sigmoid_topk : COLI_PICK(route_kernels)->softmax_topk;
+  auto* f = a.bias ? COLI_PICK(route_kernels).sigmoid_topk : COLI_PICK(route_kernels).softmax_topk;
   return lowest_refused(rows, rows_a_chunk(a.experts * 4), [&](int64_t b, int64_t e) {
     std::vector<float> scratch((size_t)(2 * (a.experts + a.groups)));
     return f(a, scratch.data(), b, e);

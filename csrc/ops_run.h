@@ -2,18 +2,9 @@
 #pragma once
 #include <cstdint>
 
-#include "cpu.h"
 #include "ops.h"
 
 namespace coli {
-
-#if defined(__x86_64__)
-#define COLI_PICK(table)                                                   \
-  (active_path() == Path::avx512vnni ? &coli::avx512vnni::table            \
-   : active_path() == Path::avx2     ? &coli::avx2::table : &coli::scalar::table)
-#else
-#define COLI_PICK(table) (&coli::scalar::table)
-#endif
 
 void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows, int64_t n);
 void layer_norm(const float* x, const float* w, const float* b, float eps, float* y, int64_t rows, int64_t n);

@@ -9,13 +9,15 @@
 namespace coli::COLI_PATH {
 
 // How many accumulators live in registers.
-#if defined(__AVX512F__)
-template <int P> struct Registers { static constexpr int queries = P, keys = 16 / P, columns = P == 1 ? 8 : 16 / P; };
-#elif defined(__AVX2__)
-template <int P> struct Registers { static constexpr int queries = P == 1 ? 1 : 2, keys = P == 1 ? 4 : 2, columns = keys; };
-#else
-template <int P> struct Registers { static constexpr int queries = 1, keys = 1, columns = 1; };
-#endif
+template <int P, bool many = kRegisters >= 32, bool some = kRegisters >= 8> struct Registers {
+  static constexpr int queries = 1, keys = 1, columns = 1;
+};
+template <int P> struct Registers<P, true, true> {
+  static constexpr int queries = P, keys = 16 / P, columns = P == 1 ? 8 : 16 / P;
+};
+template <int P> struct Registers<P, false, true> {
+  static constexpr int queries = P == 1 ? 1 : 2, keys = P == 1 ? 4 : 2, columns = keys;
+};
 
 // s[q][k] += q . k over one step of 16; the last step may be short (query rows are padded with zeros).
 template <int Q, int K>

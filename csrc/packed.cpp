@@ -6,34 +6,30 @@
 namespace coli::COLI_PATH {
 namespace {
 
-template <class D, int Rows> void tile(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
-                                       float (*out)[16]) {
-  constexpr int kBytes = D::kLines * 64;
+template <int Bits, int Rows> void tile(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
+                                        float (*out)[16]) {
+  using D = Dots<Bits, Rows>;
+  constexpr int kBytes = Bits * 128, kLine = kBytes / D::kLines;
   const uint8_t* scales = block + groups * kBytes;
   f32x16 acc[Rows];
   for (int t = 0; t < Rows; t++) acc[t] = zero();
   for (int64_t g = 0; g < groups; g++) {
     const uint8_t* w = block + g * kBytes;
-    D dot[Rows];
+    D dots;
 #pragma GCC unroll 8
-    for (int t = 0; t < Rows; t++) dot[t].start(load_i32(rows[t] + groups * 64 + g * 8 + 4));
+    for (int t = 0; t < Rows; t++) dots.start(t, load_i32(rows[t] + groups * 64 + g * 8 + 4));
 #pragma GCC unroll 16
     for (int j = 0; j < D::kLines; j++) {
-      prefetch(w + 64 * j + 4096);
-      auto line = D::weights(w + 64 * j);
-#pragma GCC unroll 8
-      for (int t = 0; t < Rows; t++) dot[t].add(line, (const int8_t*)rows[t] + g * 64 + D::kInputs * j, j);
-      if (j % D::kFold == D::kFold - 1) {
-#pragma GCC unroll 8
-        for (int t = 0; t < Rows; t++) dot[t].fold();
-      }
+      for (int b = 0; b < kLine; b += 64) prefetch(w + kLine * j + b + 4096);
+      dots.add(D::weights(w + kLine * j), rows, g * 64 + D::kInputs * j, j);
+      if (j % D::kFold == D::kFold - 1) dots.fold();
     }
     prefetch(scales + size + 32 * g);  // of the next block
     f32x16 s = load_f16(scales + 32 * g);
 #pragma GCC unroll 8
     for (int t = 0; t < Rows; t++) {
       f32x16 sx = set1(float_of_bits(load_i32(rows[t] + groups * 64 + g * 8)));
-      acc[t] = fma(to_float(dot[t].sum()), mul(s, sx), acc[t]);
+      acc[t] = fma(to_float(dots.sum(t)), mul(s, sx), acc[t]);
     }
   }
 #pragma GCC unroll 8
@@ -44,10 +40,10 @@ template <int Bits> void rows_of_block(const uint8_t* block, int64_t size, int64
                                        int n, float (*out)[16]) {
   int t = 0;
   if constexpr (kTile >= 8)
-    for (; t + 8 <= n; t += 8) tile<Dot<Bits, 8>, 8>(block, size, groups, rows + t, out + t);
-  for (; t + 4 <= n; t += 4) tile<Dot<Bits, 4>, 4>(block, size, groups, rows + t, out + t);
-  for (; t + 2 <= n; t += 2) tile<Dot<Bits, 2>, 2>(block, size, groups, rows + t, out + t);
-  for (; t < n; t++) tile<Dot<Bits, 1>, 1>(block, size, groups, rows + t, out + t);
+    for (; t + 8 <= n; t += 8) tile<Bits, 8>(block, size, groups, rows + t, out + t);
+  for (; t + 4 <= n; t += 4) tile<Bits, 4>(block, size, groups, rows + t, out + t);
+  for (; t + 2 <= n; t += 2) tile<Bits, 2>(block, size, groups, rows + t, out + t);
+  for (; t < n; t++) tile<Bits, 1>(block, size, groups, rows + t, out + t);
 }
 
 struct Block {

@@ -17,6 +17,7 @@ import golden
 from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
+from colibri.kernels import cpu
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -147,6 +148,24 @@ def test_settings_are_checked() -> None:
         LLM(trunk_bits="source")
     with pytest.raises(CapacityError, match="least that works"):
         LLM(ram="20MB")
+
+
+def test_cpu_path_that_the_processor_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colibri.kernels.cpu.supported_paths", lambda: ["scalar"])
+    with pytest.raises(ConfigError, match="cpu: avx2 is not in this processor; it has scalar"):
+        LLM(cpu="avx2")
+
+
+def test_cpu_path_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLI_CPU", "scalar")
+    with LLM() as llm:
+        assert "scalar on" in llm.load_line
+    best = cpu.supported_paths()[-1]
+    with LLM(cpu=best) as llm:
+        assert f"{best} on" in llm.load_line
+    monkeypatch.setenv("COLI_CPU", "sse9")
+    with pytest.raises(ConfigError, match="COLI_CPU: 'sse9' is not one of auto, scalar"):
+        LLM()
 
 
 def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:

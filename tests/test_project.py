@@ -54,6 +54,12 @@ def test_nothing_is_imported_before_its_use(code: str, absent: str) -> None:
     subprocess.run([sys.executable, "-c", check], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_benchmarks_still_run() -> None:
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-disable"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
 def test_dependency_directions() -> None:
     tool = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True)

@@ -9,6 +9,8 @@ namespace coli::COLI_PATH {
 
 #define COLI_INLINE static inline __attribute__((always_inline))
 
+constexpr int kRegisters = 8;  // values of 16 lanes that fit
+
 struct f32x16 { __m256 a, b; };   // lanes 0..7, 8..15
 struct i32x16 { __m256i a, b; };
 struct mask16 { __m256 a, b; };
@@ -103,5 +105,12 @@ COLI_INLINE int32_t reduce_add(i32x16 x) {
   q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1)));
 }
+
+COLI_INLINE void store_i8(int8_t* p, i32x16 a) {
+  __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.a, a.b), 0xd8);
+  _mm_storeu_si128((__m128i*)p, _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
+}
+COLI_INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+COLI_INLINE uint16_t to_half(float x) { return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 
 }  // namespace coli::COLI_PATH

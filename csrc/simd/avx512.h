@@ -1,4 +1,4 @@
-// 16 lanes in one 512-bit register. The three files in this folder define the same names with the same bits.
+// 16 lanes in one 512-bit register. avx2.h, neon.h and scalar.h define the same names with the same bits.
 #pragma once
 #include <immintrin.h>
 
@@ -7,6 +7,8 @@
 namespace coli::COLI_PATH {
 
 #define COLI_INLINE static inline __attribute__((always_inline))
+
+constexpr int kRegisters = 32;  // values of 16 lanes that fit
 
 struct f32x16 { __m512 v; };
 struct i32x16 { __m512i v; };
@@ -82,5 +84,9 @@ COLI_INLINE f32x16 reduce_add_each(const f32x16* a) {
 }
 COLI_INLINE int32_t reduce_max(i32x16 a) { return _mm512_reduce_max_epi32(a.v); }
 COLI_INLINE int32_t reduce_add(i32x16 a) { return _mm512_reduce_add_epi32(a.v); }
+
+COLI_INLINE void store_i8(int8_t* p, i32x16 a) { _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(a.v)); }
+COLI_INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+COLI_INLINE uint16_t to_half(float x) { return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 
 }  // namespace coli::COLI_PATH

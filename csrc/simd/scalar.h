@@ -1,4 +1,4 @@
-// 16 lanes in an array: the path of every machine that has no other, and the meaning of the other two.
+// 16 lanes in an array: the path of every machine that has no other, and the meaning of the others.
 // std::fma is exact everywhere (in hardware or in software), so the bits are those of the vector paths.
 #pragma once
 #include <cmath>
@@ -8,6 +8,8 @@
 namespace coli::COLI_PATH {
 
 #define COLI_INLINE static inline __attribute__((always_inline))
+
+constexpr int kRegisters = 1;  // nothing is held
 
 struct f32x16 { float v[16]; };
 struct i32x16 { int32_t v[16]; };
@@ -98,6 +100,27 @@ COLI_INLINE int32_t reduce_add(i32x16 a) {
   int32_t s = 0;
   for (int i = 0; i < 16; i++) s += a.v[i];
   return s;
+}
+
+COLI_INLINE void store_i8(int8_t* p, i32x16 a) {
+  for (int i = 0; i < 16; i++) p[i] = (int8_t)a.v[i];
+}
+COLI_INLINE void prefetch(const void*) {}
+
+// Round to nearest, ties to even; the caller keeps |x| below 65520 and finite.
+COLI_INLINE uint16_t to_half(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  uint32_t sign = bits >> 16 & 0x8000u, mag = bits & 0x7fffffffu;
+  if (mag < 0x38800000u) {  // below 2^-14: multiples of 2^-24, which adding 0.5 rounds to
+    float m;
+    std::memcpy(&m, &mag, 4);
+    m += 0.5f;
+    std::memcpy(&mag, &m, 4);
+    return (uint16_t)(sign | (mag - 0x3f000000u));
+  }
+  mag += 0xfffu + (mag >> 13 & 1u);
+  return (uint16_t)(sign | (mag - 0x38000000u) >> 13);
 }
 
 }  // namespace coli::COLI_PATH

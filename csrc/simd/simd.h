@@ -1,5 +1,5 @@
 // The vector vocabulary of one CPU path. Each file of the kernels is compiled once a path, with COLI_PATH naming
-// the namespace (scalar, avx2, avx512) and the compiler's flags set to match; COLI_HAS_VNNI adds dpbusd.
+// the namespace (cpu.h) and the compiler's flags set to match.
 // Nothing from the standard library that is inline and non-trivial may be used in those files: the linker
 // could keep the AVX-512 copy for everyone.
 #pragma once
@@ -7,6 +7,8 @@
 #include "avx512.h"
 #elif defined(__AVX2__)
 #include "avx2.h"
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include "neon.h"
 #else
 #include "scalar.h"
 #endif

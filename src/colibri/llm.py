@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
-from colibri.config import EngineConfig
+from colibri.config import EngineConfig, cpu_of
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
@@ -67,8 +67,8 @@ class LLM:
     """A model, ready to answer.
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
-    the embedded model. Other arguments are the fields of EngineConfig. May be called from several
-    threads: calls queue on the engine's own.
+    the embedded model. Other arguments are the fields of EngineConfig; of the environment only
+    COLI_CPU is heeded. May be called from several threads: calls queue on the engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Any) -> None:
@@ -77,6 +77,8 @@ class LLM:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"
             )
+        if "cpu" not in settings and (path := cpu_of(os.environ)) is not None:
+            settings["cpu"] = path
         self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod
@@ -104,8 +106,7 @@ class LLM:
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        path = None if config.cpu == "auto" else config.cpu
-        cpu.configure(config.threads, path)
+        _configure_cpu(config)
         self._start(config, container, make_router, clock)
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
@@ -305,6 +306,13 @@ def whole_numbers(token_ids: Sequence[int]) -> list[int]:
 def _tokenizer(path: Path) -> Tokenizer | None:
     """None where the model has none: token ids still work."""
     return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
+
+
+def _configure_cpu(config: EngineConfig) -> None:
+    here = cpu.supported_paths()
+    if config.cpu != "auto" and config.cpu not in here:
+        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
+    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
 
 
 def _machine() -> Machine:

@@ -1,3 +1,4 @@
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,23 @@ def test_the_multiplier_cases_above_are_real() -> None:
     assert pack_matrix(w, "int8-gs64").multiplier > 1
     w[50] *= 1e-15
     assert pack_matrix(w, "int8-gs64").multiplier < 1
+
+
+@pytest.mark.parametrize("bits", [8, 4, "source"])
+@pytest.mark.parametrize("size", [1.0, 1e-7], ids=["one pass", "two passes"])
+def test_loading_takes_a_few_megabytes_beside_the_result(
+    tmp_path: Path, bits: Any, size: float
+) -> None:
+    w = np.full((30_000, 512), size, np.float32)  # 61 MB
+    w[:, 0] *= 2
+    c = container(tmp_path, {"w": w})
+    del w
+    tracemalloc.start()
+    m = load_matrix(c, "w", bits)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(m, DenseMatrix) or (m.multiplier == 1) == (size == 1)
+    assert peak < m.nbytes + 10_000_000
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])

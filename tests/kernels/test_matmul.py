@@ -123,21 +123,32 @@ def test_tiny_and_huge_inputs(scale):
         np.testing.assert_allclose(y, exact, atol=1e-3 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("kind", SCHEMES + DTYPES)
-def test_heads_are_separate_products(kind):
-    ws, x = matrix(8, 3 * 32, 100, kind), activations(8, 7, 3, 100)
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    tokens=st.integers(1, 9),
+    heads=st.integers(1, 4),
+    rows=st.integers(1, 40),
+    cols=st.integers(1, 200),
+    kind=st.sampled_from(SCHEMES + DTYPES),
+)
+def test_heads_are_separate_products(seed, tokens, heads, rows, cols, kind):
+    if kind in SCHEMES:
+        rows = -(-rows // 16) * 16  # packed heads are whole blocks
+    ws, x = matrix(seed, heads * rows, cols, kind), activations(seed, tokens, heads, cols)
     y = every_way(lambda: matmul_heads(x, ws))
-    assert y.shape == (7, 3, 32)
-    for head in range(3):
-        rows = slice(32 * head, 32 * head + 32)
-        if isinstance(ws, PackedMatrix):
-            per_head = len(ws.data) // 3
-            part = ws.data[per_head * head : per_head * (head + 1)]
-            w = PackedMatrix(ws.scheme, 32, 100, part, 1.0)
-        else:
-            w = DenseMatrix(ws.data[rows])
-        alone = matmul(np.ascontiguousarray(x[:, head]), w)
+    assert y.shape == (tokens, heads, rows)
+    for head in range(heads):
+        alone = matmul(np.ascontiguousarray(x[:, head]), head_of(ws, head, rows))
         np.testing.assert_array_equal(bits(y[:, head]), bits(alone))
+
+
+def head_of(ws, head, rows):
+    if isinstance(ws, DenseMatrix):
+        return DenseMatrix(ws.data[rows * head : rows * (head + 1)])
+    size = len(ws.data) // (ws.rows // rows)
+    part = ws.data[size * head : size * (head + 1)]
+    return PackedMatrix(ws.scheme, rows, ws.cols, part, ws.multiplier)
 
 
 @pytest.mark.parametrize("kind", SCHEMES + DTYPES)

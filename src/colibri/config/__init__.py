@@ -4,7 +4,7 @@
 `SETTINGS` is the one table that flags, variables, file keys and docs/configuration.md come from.
 """
 
-from colibri.config.engine import EngineConfig, default_file, unknown_variables
+from colibri.config.engine import EngineConfig, cpu_of, default_file, unknown_variables
 from colibri.config.settings import OTHER_VARIABLES, SETTINGS, Setting, Upstream
 from colibri.config.sizes import SIZE_FORMS, parse_bytes
 
@@ -15,6 +15,7 @@ __all__ = [
     "EngineConfig",
     "Setting",
     "Upstream",
+    "cpu_of",
     "default_file",
     "parse_bytes",
     "unknown_variables",

@@ -15,7 +15,7 @@ from colibri.errors import ConfigError
 TrunkBits = Literal["auto", "source", 8, 4]
 EmbedBits = Literal[8, 4, 32]
 Activations = Literal["int8x2", "int8"]
-CpuPath = Literal["auto", "scalar", "avx2", "avx512vnni"]
+CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
 
 
@@ -69,6 +69,13 @@ def default_file(environ: Mapping[str, str]) -> Path | None:
         return None
     path = base / "colibri" / "config.toml"
     return path if path.is_file() else None
+
+
+def cpu_of(environ: Mapping[str, str]) -> str | None:
+    """COLI_CPU, checked: it forces a path on whatever runs, a test suite for instance."""
+    setting = BY_FIELD["cpu"]
+    text = environ.get(setting.env)
+    return str(setting.read(text, setting.env)) if text else None
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

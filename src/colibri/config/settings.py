@@ -157,9 +157,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "cpu",
-        "auto, scalar, avx2 or avx512vnni",
+        "auto, scalar, avx2, avxvnni, avx512vnni, neon_dotprod or neon_i8mm",
         "Instruction set of the arithmetic; every one gives the same bits.",
-        _choice("auto", "scalar", "avx2", "avx512vnni"),
+        _choice("auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"),
     ),
     Setting(
         "direct",
