@@ -3,29 +3,29 @@
 import pytest
 
 from colibri.config import EngineConfig
-from colibri.hardware import iobench
-from colibri.lab import measure
-from colibri.lab.measure import Workload
+from colibri.hardware.iobench import DiskRate
+from colibri.lab.measure import Workload, measure
 from colibri.lab.summary import summarise
 
 WORKLOAD = Workload(prompt_tokens=24, new_tokens=6, warmup=1, repeat=2, cold=True)
 
 
+class FixedGauge:
+    """Of a machine with these bandwidths: half a gigabyte to measure it is much for a test."""
+
+    def memory(self, threads):
+        return 10e9
+
+    def disk(self, extents, readers):
+        assert all(e.nbytes % 4096 == 0 for e in extents)
+        return DiskRate(1e9, True, 1 << 20)
+
+
 @pytest.fixture(scope="session")
 def measured():
-    with pytest.MonkeyPatch.context() as patch:
-        # Not the measuring itself: half a gigabyte is much for a test.
-        patch.setattr(measure, "memory_bandwidth", lambda available: 10e9)
-        config = EngineConfig(ram="600MB")
-        return measure.measure(config, WORKLOAD, cache_fraction=0.25)
+    return measure(EngineConfig(ram="600MB"), WORKLOAD, gauge=FixedGauge(), cache_fraction=0.25)
 
 
 @pytest.fixture(scope="session")
 def results(measured):
     return summarise(measured, ["coli", "bench", "--seed", "<0>"])
-
-
-@pytest.fixture
-def small_streams(monkeypatch):
-    monkeypatch.setattr(iobench, "_LEAST_STREAM", 1 << 20)
-    monkeypatch.setattr(iobench, "_MOST_STREAM", 1 << 20)

@@ -89,6 +89,8 @@ KEYS = [
     "hardware.last_level_cache_bytes",
     "hardware.memory_bytes",
     "hardware.memory_bandwidth",
+    "hardware.memory_bandwidth_samples",
+    "hardware.disk_bandwidth_samples",
     "hardware.disk_bandwidth",
     "hardware.disk_direct",
     "hardware.readers",

@@ -96,14 +96,17 @@ def _measure(
 ) -> Results:
     from colibri.cli.loading import show_warnings
     from colibri.cli.paths import model_path
+    from colibri.lab.gauge import ProcessGauge
     from colibri.lab.measure import Workload, measure
     from colibri.lab.summary import summarise
 
     show_warnings()
     model_path(config.model)
-    measured = measure(
-        config, Workload(**workload), cache_fraction=cache_fraction, say=terminal.say
-    )
+    wanted = Workload(**workload)
+    with ProcessGauge() as gauge:
+        measured = measure(
+            config, wanted, gauge=gauge, cache_fraction=cache_fraction, say=terminal.say
+        )
     return summarise(measured, ["coli", *sys.argv[1:]])
 
 

@@ -34,7 +34,13 @@ _METRICS: tuple[tuple[str, bool | None], ...] = (
     ("hardware.disk_bandwidth", None),
 )
 _SAME_GROUPS = ("model", "workload", "settings", "hardware")
-_MEASURED = ("hardware.memory_bandwidth", "hardware.disk_bandwidth", "settings.model")
+_MEASURED = (
+    "hardware.memory_bandwidth",
+    "hardware.memory_bandwidth_samples",
+    "hardware.disk_bandwidth",
+    "hardware.disk_bandwidth_samples",
+    "settings.model",
+)
 
 
 def comparison(a: Results, b: Results) -> list[str]:

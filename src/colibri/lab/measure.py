@@ -13,16 +13,10 @@ import numpy as np
 from colibri.config import EngineConfig
 from colibri.container.reader import Container, open_container
 from colibri.errors import ConfigError
-from colibri.hardware import probe
-from colibri.hardware.iobench import (
-    DiskRate,
-    Extent,
-    disk_bandwidth,
-    drop_page_cache,
-    memory_bandwidth,
-)
+from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
 from colibri.kernels import cpu
 from colibri.lab.clock import StepClock, StepRecord
+from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.llm import LLM, embedded_model
 from colibri.models.registry import family_for
@@ -88,8 +82,16 @@ class Measured:
     peak_rss_bytes: int
     threads: int
     cpu_path: str
-    memory_bandwidth: float
-    disk: DiskRate | None
+    memory: list[float]  # samples, bytes a second
+    disk: list[DiskRate]
+
+    @property
+    def memory_bandwidth(self) -> float:
+        return max(self.memory)
+
+    @property
+    def disk_bandwidth(self) -> float | None:
+        return max((rate.bytes_per_second for rate in self.disk), default=None)
 
 
 def prepare_config(
@@ -117,6 +119,7 @@ def measure(
     config: EngineConfig,
     workload: Workload,
     *,
+    gauge: Gauge,
     cache_fraction: float | None = None,
     say: Say = lambda text: None,
 ) -> Measured:
@@ -135,11 +138,9 @@ def measure(
         say(f"{llm.load_line} (loaded in {load_seconds:.2f} s)")
         clock.watch(llm.experts)
         bench = _Bench(llm, kit, clock, container, workload)
-        answers = bench.run(say)
-        threads, cpu_path = cpu.num_threads(), cpu.active_path()
+        rates = _Rates(gauge, _extents(container), config.readers, cpu.num_threads())
+        answers = bench.run(say, rates.sample)
         peak = llm.stats().peak_rss_bytes
-    say("measuring memory and disk")
-    disk = _disk(container, config.readers)
     return Measured(
         container=container,
         config=config,
@@ -150,11 +151,28 @@ def measure(
         experts_per_token={w.layer: w.k for w in kit.watched},
         answers=answers,
         peak_rss_bytes=peak,
-        threads=threads,
-        cpu_path=cpu_path,
-        memory_bandwidth=memory_bandwidth(probe.facts().usable_bytes),
-        disk=disk,
+        threads=cpu.num_threads(),
+        cpu_path=cpu.active_path(),
+        memory=rates.memory,
+        disk=rates.disk,
     )
+
+
+class _Rates:
+    """Samples of what the machine can do, taken before, between and after the runs."""
+
+    def __init__(self, gauge: Gauge, extents: Sequence[Extent], readers: int, threads: int) -> None:
+        self._gauge = gauge
+        self._extents = extents
+        self._readers = readers
+        self._threads = threads
+        self.memory: list[float] = []
+        self.disk: list[DiskRate] = []
+
+    def sample(self) -> None:
+        self.memory.append(self._gauge.memory(self._threads))
+        if self._extents:
+            self.disk.append(self._gauge.disk(self._extents, self._readers))
 
 
 class _Bench:
@@ -173,12 +191,14 @@ class _Bench:
         self._workload = workload
         kit.prepare(workload.tokens * (workload.warmup + workload.repeat))
 
-    def run(self, say: Say) -> list[Answered]:
+    def run(self, say: Say, sample: Callable[[], None]) -> list[Answered]:
+        """`sample` is called before, between and after the counted runs."""
         warmup, repeat = self._workload.warmup, self._workload.repeat
         for index in range(warmup):
             say(f"warming up {index + 1}/{warmup}")
             self._answer(index)
         answers = []
+        sample()
         for index in range(repeat):
             if self._workload.cold:
                 drop_page_cache(_files(self._container))
@@ -186,6 +206,7 @@ class _Bench:
             answers.append(self._answer(warmup + index))
             seconds = answers[-1].token_seconds
             say(f"run {index + 1}/{repeat}: {len(seconds) / sum(seconds):.2f} tok/s")
+            sample()
         return answers
 
     def _answer(self, index: int) -> Answered:
@@ -216,8 +237,3 @@ def _extents(container: Container) -> Sequence[Extent]:
         for expert in range(layer.num_experts)
         for span in layer.reads(expert)
     ]
-
-
-def _disk(container: Container, readers: int) -> DiskRate | None:
-    extents = _extents(container)
-    return disk_bandwidth(extents, readers) if extents else None

@@ -129,7 +129,9 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     last_level_cache_bytes: int | None
     memory_bytes: int
     memory_bandwidth: float
+    memory_bandwidth_samples: list[float]
     disk_bandwidth: float | None
+    disk_bandwidth_samples: list[float]
     disk_direct: bool | None
     readers: int
     system: str

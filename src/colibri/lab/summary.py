@@ -84,11 +84,11 @@ def _prefill_floor(
     m: Measured, phases: dict[str, results.PhaseShare], read: float, wall: float
 ) -> float | None:
     """None where nothing was read: prefill then has no floor but the kernels' own speed."""
-    if m.disk is None or not read:
+    if m.disk_bandwidth is None or not read:
         return None
     idle = ("python", "expert_wait")
     compute = sum(p.seconds for name, p in phases.items() if name not in idle)
-    return max(read / m.disk.bytes_per_second, compute) / wall
+    return max(read / m.disk_bandwidth, compute) / wall
 
 
 def _decode(m: Measured) -> results.Decode:
@@ -119,10 +119,9 @@ def _decode(m: Measured) -> results.Decode:
 
 
 def _disk_floor(m: Measured, records: list[StepRecord], wall: float) -> float | None:
-    if m.disk is None:
+    if m.disk_bandwidth is None:
         return None
-    layers = m.container.expert_layers()
-    return floors.disk_floor(records, layers, m.disk.bytes_per_second) / wall
+    return floors.disk_floor(records, m.container.expert_layers(), m.disk_bandwidth) / wall
 
 
 def _token_seconds(tokens: Sequence[float]) -> results.TokenSeconds:
@@ -229,8 +228,10 @@ def _hardware(m: Measured) -> results.Hardware:
         last_level_cache_bytes=last_level_cache_bytes(),
         memory_bytes=facts.memory_bytes,
         memory_bandwidth=m.memory_bandwidth,
-        disk_bandwidth=m.disk.bytes_per_second if m.disk else None,
-        disk_direct=m.disk.direct if m.disk else None,
+        memory_bandwidth_samples=m.memory,
+        disk_bandwidth=m.disk_bandwidth,
+        disk_bandwidth_samples=[rate.bytes_per_second for rate in m.disk],
+        disk_direct=all(rate.direct for rate in m.disk) if m.disk else None,
         readers=m.config.readers,
         system=f"{platform.system()} {platform.release()}",
     )
