@@ -27,6 +27,16 @@ def test_a_run_with_all_outputs(coli, tmp_path):
     assert "decode.tps" in compared.out
 
 
+def test_a_recorded_routing_is_one_that_can_be_followed(coli, tmp_path):
+    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    assert coli("bench", *SMALL, "--record", str(first)).code == 0
+    again = coli("bench", *SMALL, "--routing", f"trace:{first}", "--record", str(second))
+    assert again.code == 0, again.err
+    # One line a token that went through the layers: the prompt, and all but the last of the answer.
+    assert len(first.read_text().splitlines()) == 8 + 3 - 1
+    assert first.read_text() == second.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [

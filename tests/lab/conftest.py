@@ -22,8 +22,13 @@ class FixedGauge:
 
 
 @pytest.fixture(scope="session")
-def measured():
-    return measure(EngineConfig(ram="600MB"), WORKLOAD, gauge=FixedGauge(), cache_fraction=0.25)
+def gauge():
+    return FixedGauge()
+
+
+@pytest.fixture(scope="session")
+def measured(gauge):
+    return measure(EngineConfig(ram="600MB"), WORKLOAD, gauge=gauge, cache_fraction=0.25)
 
 
 @pytest.fixture(scope="session")

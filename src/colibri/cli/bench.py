@@ -54,6 +54,9 @@ _FILE = click.Path(path_type=Path)
     "--cache-fraction", type=float, metavar="F", help="Share of a layer's experts that has slots."
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N")
+@click.option(
+    "--record", type=_FILE, metavar="FILE", help="Write the last run's routing, for trace:FILE."
+)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all results.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write a page to look at: FILE.html.")
 @click.option(
@@ -64,6 +67,7 @@ def command(
     shape: str | None,
     bench_dir: Path | None,
     cache_fraction: float | None,
+    record: Path | None,
     json_file: Path | None,
     report: Path | None,
     compare: tuple[Path, Path] | None,
@@ -75,7 +79,7 @@ def command(
     """
     if compare:
         return _compare(*compare)
-    _check_files(json_file, report)
+    _check_files({"--json": json_file, "--report": report, "--record": record})
     given_model = flags["model"] is not None
     workload = {
         name: flags.pop(name)
@@ -87,12 +91,15 @@ def command(
         if given_model:
             raise ConfigError("--shape and --model: give one of them")
         config = dataclasses.replace(config, model=str(_synthetic(shape, bench_dir, config)))
-    _show(_measure(config, workload, cache_fraction), json_file, report)
+    _show(_measure(config, workload, cache_fraction, record), json_file, report)
     return None
 
 
 def _measure(
-    config: EngineConfig, workload: dict[str, Any], cache_fraction: float | None
+    config: EngineConfig,
+    workload: dict[str, Any],
+    cache_fraction: float | None,
+    record: Path | None,
 ) -> Results:
     from colibri.cli.loading import show_warnings
     from colibri.cli.paths import model_path
@@ -105,7 +112,12 @@ def _measure(
     wanted = Workload(**workload)
     with ProcessGauge() as gauge:
         measured = measure(
-            config, wanted, gauge=gauge, cache_fraction=cache_fraction, say=terminal.say
+            config,
+            wanted,
+            gauge=gauge,
+            cache_fraction=cache_fraction,
+            record=record,
+            say=terminal.say,
         )
     return summarise(measured, ["coli", *sys.argv[1:]])
 
@@ -120,10 +132,10 @@ def _synthetic(shape: str, bench_dir: Path | None, config: EngineConfig) -> Path
     return obtain(recipe, bench_dir or default_folder(os.environ), terminal.say)
 
 
-def _check_files(json_file: Path | None, report: Path | None) -> None:
+def _check_files(files: dict[str, Path | None]) -> None:
     from colibri.lab.results import check_writable
 
-    for flag, file in (("--json", json_file), ("--report", report)):
+    for flag, file in files.items():
         if file is not None:
             check_writable(flag, file)
 

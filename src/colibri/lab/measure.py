@@ -18,6 +18,7 @@ from colibri.kernels import cpu
 from colibri.lab.clock import StepClock, StepRecord
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
+from colibri.lab.trace import write_trace
 from colibri.llm import LLM, embedded_model
 from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
@@ -121,9 +122,13 @@ def measure(
     *,
     gauge: Gauge,
     cache_fraction: float | None = None,
+    record: Path | None = None,
     say: Say = lambda text: None,
 ) -> Measured:
-    """Raises what loading and answering raise, and ReadError from measuring the disk."""
+    """record: where the routing of the last run is written, as a trace.
+
+    Raises what loading and answering raise, and ReadError from measuring the disk.
+    """
     path = embedded_model() if config.model is None else Path(config.model)
     container = open_container(path, lambda c: family_for(c).weights_of(c))
     config = prepare_config(config, container, workload, cache_fraction)
@@ -137,10 +142,14 @@ def measure(
     with llm:
         say(f"{llm.load_line} (loaded in {load_seconds:.2f} s)")
         clock.watch(llm.experts)
+        if record is not None:
+            kit.keep()
         bench = _Bench(llm, kit, clock, container, workload)
         rates = _Rates(gauge, _extents(container), config.readers, cpu.num_threads())
         answers = bench.run(say, rates.sample)
         peak = llm.stats().peak_rss_bytes
+    if record is not None:
+        write_trace(record, *kit.choices())
     return Measured(
         container=container,
         config=config,

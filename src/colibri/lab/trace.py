@@ -16,6 +16,7 @@ import numpy as np
 
 from colibri.container.files import opened, read_range
 from colibri.errors import ConfigError
+from colibri.lab.results import write_text
 from colibri.routing.base import F32, I32
 
 _MAX_BYTES = 1 << 30
@@ -47,6 +48,13 @@ class Trace:
     def rows(self, start: int, stop: int) -> tuple[I32, F32 | None]:
         at = np.arange(start, stop) % len(self.ids)
         return self.ids[at], None if self.weights is None else self.weights[at]
+
+
+def write_trace(path: Path, ids: I32, weights: F32) -> None:
+    """ids, weights [tokens, layers, k]."""
+    encode = msgspec.json.encode
+    rows = zip(ids.tolist(), weights.tolist(), strict=True)
+    write_text(path, "".join(encode(Line(*row)).decode() + "\n" for row in rows))
 
 
 def read_trace(path: Path) -> Trace:
