@@ -69,7 +69,7 @@ clean:
 
 $(DEMO)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
 	$(call new_venv,$(DEMO))
-	@echo 'installing colibri into $(DEMO) (compiles the native module, about half a minute)'
+	@echo 'installing colibri into $(DEMO) (compiles the native module, about a minute)'
 	@$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 

@@ -109,6 +109,7 @@ _EXAMPLES = {
     "activations": "int8",
     "cpu": "avx2",
     "direct": "on",
+    "lookahead": "2",
 }
 
 
@@ -138,6 +139,10 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"CTX": "4096"}, {"context": 4096}),
         ({"DIRECT": "1"}, {"direct": "on"}),
         ({"DIRECT": "0"}, {"direct": "off"}),
+        ({"PILOT": "0"}, {"lookahead": "off"}),
+        ({"PILOT": "1"}, {"lookahead": 1}),
+        ({"PILOT": "1", "COLI_LOOKAHEAD": "auto"}, {"lookahead": "auto"}),
+        ({"COLI_READERS": "Auto"}, {"readers": "auto"}),
         ({"RAM_GB": "24", "COLI_RAM": "2GB"}, {"ram": "2GB"}),
         ({"COLI_RAM": "", "COLI_CPU": ""}, {}),
     ],
@@ -172,6 +177,8 @@ def test_bad_variable_is_named_with_its_range(name: str, value: str) -> None:
     [
         ("rams = '1GB'", "did you mean ram"),
         ("zzz = 1", "known: model, ram"),
+        ("ram = 6", "ram: 6 has no unit"),
+        ("ram = 1.5", "ram: 1.5 has no unit"),
         ("readers = true", "readers: True"),
         ("readers = 1.5", "readers: 1.5"),
         ("cpu = ['avx2']", "cpu: "),

@@ -24,6 +24,7 @@ from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
@@ -54,6 +55,12 @@ class Stats:
     bytes_read: int
     read_seconds: float
     wait_seconds: float
+    prefetch_reads: int
+    prefetch_useful: int
+    prefetch_wasted_bytes: int
+    prefetch_expired: int
+    lookahead_missing: int
+    lookahead_right: int
     rss_bytes: int
     peak_rss_bytes: int
 
@@ -102,12 +109,25 @@ class LLM:
         clock: Clock = NO_CLOCK,
     ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
-        container = open_container(self._path, lambda c: family_for(c).weights_of(c))
+        container = open_container(
+            self._path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
+        )
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         _configure_cpu(config)
         self._start(config, container, make_router, clock)
+        self._warn(config)
+
+    def _warn(self, config: EngineConfig) -> None:
+        """Of a precision that is not what one may think."""
+        for part in ("trunk", "embed"):
+            asked, got = getattr(config, f"{part}_bits"), getattr(self.plan, f"{part}_bits")
+            # 8 is the embedding's default: a model stored at 4 is no surprise to who did not ask.
+            if asked not in ("auto", got) and (part, asked) != ("embed", 8):
+                logger.warning(
+                    "--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got
+                )
         if config.activations == "int8":
             logger.warning("activations int8: one plane instead of two, so logits are less exact")
 
@@ -135,9 +155,10 @@ class LLM:
             cancelled=lambda: self._engine.step_cancelled(),
         )
         try:
-            bits = self.plan.trunk_bits
-            loader = TrunkLoader(container, bits, config.embed_bits, planes, make_router)
+            bits = self.plan.trunk_bits, self.plan.embed_bits
+            loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, self._experts)
+            model = with_lookahead(model, self._experts, config.lookahead)
         except BaseException:
             self._experts.close()
             raise
@@ -150,9 +171,10 @@ class LLM:
         )
         self._thread = EngineThread(self._engine)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
+        trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
-            f"{self._path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
+            f"{Path(os.path.abspath(self._path)).name} ({family.name}): experts {scheme}, "
+            f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
@@ -251,6 +273,12 @@ class LLM:
             bytes_read=experts.bytes_read,
             read_seconds=experts.read_seconds,
             wait_seconds=experts.wait_seconds,
+            prefetch_reads=experts.prefetch_reads,
+            prefetch_useful=experts.prefetch_useful,
+            prefetch_wasted_bytes=experts.prefetch_wasted_bytes,
+            prefetch_expired=experts.prefetch_expired,
+            lookahead_missing=experts.guesses.missing,
+            lookahead_right=experts.guesses.right,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )

@@ -28,7 +28,9 @@ def gauge():
 
 @pytest.fixture(scope="session")
 def measured(gauge):
-    return measure(EngineConfig(ram="600MB"), WORKLOAD, gauge=gauge, cache_fraction=0.25)
+    return measure(
+        EngineConfig(ram="600MB", lookahead="off"), WORKLOAD, gauge=gauge, cache_fraction=0.25
+    )
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from colibri.errors import ConfigError
-from colibri.lab.routing import Drawn, RoutingKit, parse_routing
+from colibri.lab.drawing import Drawn
+from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.routing.softmax import SoftmaxRouter
 
 EXPERTS, K = 16, 4
@@ -75,6 +76,27 @@ def test_rows_beyond_those_prepared_follow_the_same_draw():
     kit.rewind()
     again, _ = router.route(np.zeros((400, EXPERTS), np.float32))
     assert (first == again).all()
+
+
+@pytest.mark.parametrize("recall", [0.0, 0.7, 1.0])
+def test_guesses_are_as_good_as_they_say(recall):
+    kit = RoutingKit(Drawn(recall=recall), 3)
+    router = kit.make(0, SoftmaxRouter(K, True), EXPERTS)
+    logits = np.zeros((2000, EXPERTS), np.float32)
+    guessed = router.guess(logits)
+    ids, _ = router.route(logits)
+    # What is not meant to be right is any expert, so sometimes one of the k.
+    found = (ids[:, :, None] == guessed[:, None, :]).any(axis=2).mean()
+    assert recall - 0.02 <= found <= recall + (1 - recall) * 0.3 + 0.02
+
+
+def test_layers_may_be_made_in_any_order():
+    def ids(order):
+        kit = RoutingKit(Drawn(1.0), 3)
+        routers = {n: kit.make(n, SoftmaxRouter(K, True), EXPERTS) for n in order}
+        return [routers[n].route(np.zeros((9, EXPERTS), np.float32))[0] for n in (0, 1)]
+
+    assert all((a == b).all() for a, b in zip(ids((0, 1)), ids((1, 0)), strict=True))
 
 
 def test_a_trace_is_followed_with_its_weights_and_starts_over(tmp_path):

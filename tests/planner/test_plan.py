@@ -75,3 +75,10 @@ def test_trunk_bits_are_the_models_property() -> None:
     assert plan_for(machine=Machine(16 * GB, 300_000_000, 60_000_000)).trunk_bits == 8
     exact, packed = plan_for(trunk_bits="source"), plan_for(trunk_bits=8)
     assert exact.trunk_bytes > packed.trunk_bytes
+
+
+def test_refusal_advises_only_what_helps() -> None:
+    with pytest.raises(CapacityError, match=r"--context or --trunk-bits or --prefill-chunk\."):
+        plan_for(ram="1MB")
+    with pytest.raises(CapacityError, match=r"lower --context or --cache-experts\."):
+        plan_for(ram="1MB", trunk_bits=4, cache_experts=2, prefill_chunk=1)

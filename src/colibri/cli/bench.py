@@ -38,7 +38,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--routing",
     metavar="RULE",
-    help="model, uniform, zipf:S, persist:P, zipf:S,persist:P or trace:FILE. "
+    help="model, uniform, trace:FILE, or some of zipf:S,persist:P,guess:R. "
     "[default: uniform for a shape, else model]",
 )
 @click.option("--prompt-tokens", type=int, default=128, show_default=True, metavar="N")

@@ -17,6 +17,7 @@ EmbedBits = Literal[8, 4, 32]
 Activations = Literal["int8x2", "int8"]
 CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
+Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class EngineConfig:
     embed_bits: EmbedBits = 8
     activations: Activations = "int8x2"
     threads: int | None = None
-    readers: int = 4
+    readers: int | Literal["auto"] = 4
     prefill_chunk: int | None = None
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
+    lookahead: Lookahead = "auto"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -42,6 +42,12 @@ class ScaleRange:
     smallest: float
     largest: float
 
+    def merged(self, other: ScaleRange) -> ScaleRange:
+        return ScaleRange(min(self.smallest, other.smallest), max(self.largest, other.largest))
+
+
+NO_SCALES = ScaleRange(math.inf, 0.0)
+
 
 @dataclass(frozen=True)
 class PackedMatrix:
@@ -119,14 +125,20 @@ def multiplier_for(r: ScaleRange) -> float:
     return math.ldexp(1.0, max(exponent - 15, -126))
 
 
-def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+def try_pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
     """Quantise and pack w [n, cols] into out (packed_bytes(scheme, n, cols) bytes).
 
-    Blocks are independent: rows packed 16 at a time give the bytes of the whole. Raises
-    NonFiniteError, and ValueError if a scale divided by the multiplier is too large for fp16.
+    Blocks are independent: rows packed 16 at a time give the bytes of the whole. The result is of
+    use only if `multiplier_for` the range of the whole matrix is this multiplier. Raises
+    NonFiniteError.
     """
     _check_bytes(out, scheme, *w.shape)
-    r = _pack(w, scheme, multiplier, out)
+    return _pack(w, scheme, multiplier, out)
+
+
+def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+    """As try_pack; raises ValueError if a scale divided by the multiplier is too large for fp16."""
+    r = try_pack(w, scheme, multiplier, out)
     if r.largest / multiplier > 65504.0:
         raise ValueError(f"a scale of {r.largest} needs a larger multiplier than {multiplier}")
     return r

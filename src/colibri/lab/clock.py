@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from colibri import _native
 from colibri.experts.streamed import StreamedExperts
+from colibri.lab.counters import Counters
 from colibri.layers.clock import Phase
 
 PHASES = (
@@ -28,33 +29,6 @@ PHASES = (
 )
 
 Mark = tuple[Phase, int, int, int, float]  # phase, layer, wall ns, native ns, seconds waited
-
-
-@dataclass(frozen=True)
-class Counters:
-    """The executor's, since it was made or reset."""
-
-    bytes_read: int = 0
-    read_seconds: float = 0.0  # disk service, summed over the readers
-    wait_seconds: float = 0.0
-    layers: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # hits, misses
-
-    @classmethod
-    def of(cls, experts: StreamedExperts) -> Counters:
-        stats = experts.stats()
-        return cls(stats.bytes_read, stats.read_seconds, stats.wait_seconds, experts.layer_counts())
-
-    def since(self, before: Counters) -> Counters:
-        layers = {
-            n: (hits - before.layers.get(n, (0, 0))[0], misses - before.layers.get(n, (0, 0))[1])
-            for n, (hits, misses) in self.layers.items()
-        }
-        return Counters(
-            self.bytes_read - before.bytes_read,
-            self.read_seconds - before.read_seconds,
-            self.wait_seconds - before.wait_seconds,
-            layers,
-        )
 
 
 @dataclass(frozen=True)

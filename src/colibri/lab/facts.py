@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from colibri.lab import units
 from colibri.lab.clock import PHASES
-from colibri.lab.results import PhaseShare, Results
+from colibri.lab.results import Lookahead, PhaseShare, Results
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def _decode(r: Results) -> list[tuple[str, str]]:
         ("hit rate", units.percent(d.hit_rate)),
         ("read a token", units.size(d.bytes_read_per_token)),
         ("disk a token", _disk(d.read_seconds_per_token, d.wait_seconds_per_token)),
+        ("lookahead", _lookahead(d.lookahead)),
         (
             "touched a token",
             f"{units.size(d.weight_bytes_per_token)} weights, "
@@ -88,6 +89,16 @@ def _decode(r: Results) -> list[tuple[str, str]]:
         ("of the memory floor", units.percent(d.floor_fraction)),
         ("of the disk floor", units.percent(d.disk_floor_fraction)),
     ]
+
+
+def _lookahead(found: Lookahead | None) -> str:
+    if found is None:
+        return units.DASH
+    return (
+        f"recall {units.percent(found.recall)}, precision {units.percent(found.precision)}; "
+        f"{found.reads_per_token:.2f} reads a token, {found.useful_per_token:.2f} of use, "
+        f"{units.size(found.wasted_bytes_per_token)} wasted"
+    )
 
 
 def _disk(read: float, wait: float) -> str:

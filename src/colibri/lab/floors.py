@@ -9,7 +9,8 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
 from colibri.container.spec import body_bytes
 from colibri.kernels.moe import ExpertLayout
-from colibri.lab.clock import Counters, StepRecord, by_layer
+from colibri.lab.clock import StepRecord, by_layer
+from colibri.lab.counters import Counters
 from colibri.planner.plan import Plan
 
 _ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}

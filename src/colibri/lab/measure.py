@@ -83,6 +83,7 @@ class Measured:
     peak_rss_bytes: int
     threads: int
     cpu_path: str
+    readers: int
     memory: list[float]  # samples, bytes a second
     disk: list[DiskRate]
 
@@ -145,7 +146,8 @@ def measure(
         if record is not None:
             kit.keep()
         bench = _Bench(llm, kit, clock, container, workload)
-        rates = _Rates(gauge, _extents(container), config.readers, cpu.num_threads())
+        readers = llm.experts.readers
+        rates = _Rates(gauge, _extents(container), readers, cpu.num_threads())
         answers = bench.run(say, rates.sample)
         peak = llm.stats().peak_rss_bytes
     if record is not None:
@@ -162,6 +164,7 @@ def measure(
         peak_rss_bytes=peak,
         threads=cpu.num_threads(),
         cpu_path=cpu.active_path(),
+        readers=readers,
         memory=rates.memory,
         disk=rates.disk,
     )

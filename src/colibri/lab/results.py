@@ -46,6 +46,17 @@ class TokenSeconds(msgspec.Struct, frozen=True, kw_only=True):
     max: float
 
 
+class Lookahead(msgspec.Struct, frozen=True, kw_only=True):
+    """Of guesses compared: recall and precision among experts that were not there."""
+
+    recall: float
+    precision: float
+    reads_per_token: float
+    useful_per_token: float
+    wasted_bytes_per_token: float
+    expired_per_token: float
+
+
 class Decode(msgspec.Struct, frozen=True, kw_only=True):
     tps: float
     tps_spread: float
@@ -57,6 +68,7 @@ class Decode(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes_per_token: int
     read_seconds_per_token: float
     wait_seconds_per_token: float
+    lookahead: Lookahead | None
     floor_fraction: float
     disk_floor_fraction: float | None
     phases: dict[str, PhaseShare]

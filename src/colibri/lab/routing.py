@@ -2,34 +2,25 @@
 
 The family's own router still runs on the real router_logits, so that its time is spent and its
 weights are used; only the ids are replaced. All is drawn before the measured part: a table by layer
-and row. A row depends on the seed and its position only.
+and row.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colibri.errors import ConfigError
+from colibri.lab.drawing import DEFAULT_RECALL, Drawn, DrawnRows, guesses
 from colibri.lab.trace import Trace, read_trace
 from colibri.routing.base import F32, I32, Router
 
-FORMS = "model, uniform, zipf:S, persist:P, zipf:S,persist:P or trace:FILE"
+FORMS = "model, uniform, trace:FILE, or some of zipf:S,persist:P,guess:R"
+_MOST = {"zipf": 10.0, "persist": 1.0, "guess": 1.0}
 _FIRST_ROWS = 256
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Popularity falls as rank ** -zipf, ranks differing by layer; each of a token's experts is
-    kept for the next token with probability `persistence`."""
-
-    zipf: float = 0.0
-    persistence: float = 0.0
 
 
 def parse_routing(text: str) -> Drawn | Trace | None:
@@ -44,21 +35,90 @@ def parse_routing(text: str) -> Drawn | Trace | None:
     values: dict[str, float] = {}
     for part in text.split(","):
         kind, _, value = part.partition(":")
-        if kind not in ("zipf", "persist") or kind in values:
+        if kind not in _MOST or kind in values:
             raise ConfigError(f"--routing {text!r}: give {FORMS}")
         values[kind] = _number(text, kind, value)
-    return Drawn(values.get("zipf", 0.0), values.get("persist", 0.0))
+    recall = values.get("guess", DEFAULT_RECALL)
+    return Drawn(values.get("zipf", 0.0), values.get("persist", 0.0), recall)
 
 
 def _number(text: str, kind: str, value: str) -> float:
-    most = 1.0 if kind == "persist" else 10.0
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not 0 <= number <= most:
-        raise ConfigError(f"--routing {text!r}: {kind} takes a number from 0 to {most:g}")
+    if not 0 <= number <= _MOST[kind]:
+        raise ConfigError(f"--routing {text!r}: {kind} takes a number from 0 to {_MOST[kind]:g}")
     return number
+
+
+class WatchedRouter:
+    """A layer's router, and which experts the rows of prompts went to."""
+
+    def __init__(self, layer: int, router: Router, experts: int) -> None:
+        self.layer = layer
+        self.router = router
+        self.touched = np.zeros(experts, np.bool_)
+        self.kept: list[tuple[I32, F32]] | None = None  # every row's choice, if asked for
+
+    @property
+    def k(self) -> int:
+        return self.router.k
+
+    @property
+    def experts(self) -> int:
+        return len(self.touched)
+
+    def route(self, logits: F32) -> tuple[I32, F32]:
+        ids, weights = self.router.route(logits)
+        if len(ids) > 1:
+            self.touched[ids] = True
+        if self.kept is not None:
+            self.kept.append((ids, weights))
+        return ids, weights
+
+    def guess(self, logits: F32) -> I32:
+        return self.router.guess(logits)
+
+
+class TableRouter:
+    """Ids from the table, weights from the family's own router."""
+
+    def __init__(self, kit: RoutingKit, own: Router) -> None:
+        self.position = 0
+        self._kit = kit
+        self._own = own
+        self._ids: I32 = np.empty((0, own.k), np.int32)
+        self._guesses: I32 = self._ids
+        self._weights: F32 = np.empty((0, own.k), np.float32)
+
+    @property
+    def k(self) -> int:
+        return self._own.k
+
+    def extend(self, ids: I32, guessed: I32, weights: F32 | None) -> None:
+        self._ids = np.concatenate([self._ids, ids])
+        self._guesses = np.concatenate([self._guesses, guessed])
+        if weights is not None:
+            self._weights = np.concatenate([self._weights, weights])
+
+    def route(self, logits: F32) -> tuple[I32, F32]:
+        _, weights = self._own.route(logits)
+        rows = self._next_rows(len(logits))
+        self.position = rows.stop
+        return self._ids[rows], self._weights[rows] if len(self._weights) else weights
+
+    def guess(self, logits: F32) -> I32:
+        """As good as the recall says, whatever the logits: what route() will say next is known."""
+        self._own.guess(logits)
+        rows = self._next_rows(len(logits))
+        return self._guesses[rows]
+
+    def _next_rows(self, count: int) -> slice:
+        rows = slice(self.position, self.position + count)
+        if rows.stop > len(self._ids):
+            self._kit.prepare(max(2 * rows.stop, _FIRST_ROWS))
+        return rows
 
 
 class _Source(Protocol):
@@ -67,45 +127,25 @@ class _Source(Protocol):
         ...
 
 
-class WatchedRouter:
-    """A layer's router, and which experts the rows of prompts went to."""
-
-    def __init__(self, layer: int, router: Router, experts: int) -> None:
-        self.layer = layer
-        self.touched = np.zeros(experts, np.bool_)
-        self.kept: list[tuple[I32, F32]] | None = None  # every row's choice, if asked for
-        self._router = router
-
-    @property
-    def k(self) -> int:
-        return self._router.k
-
-    def route(self, logits: F32) -> tuple[I32, F32]:
-        ids, weights = self._router.route(logits)
-        if len(ids) > 1:
-            self.touched[ids] = True
-        if self.kept is not None:
-            self.kept.append((ids, weights))
-        return ids, weights
-
-
 class RoutingKit:
     """Makes the routers of one model; `make` is a RouterFactory. routing None: the family's."""
 
     def __init__(self, routing: Drawn | Trace | None, seed: int) -> None:
         self._routing = routing
         self._seed = seed
-        self.watched: list[WatchedRouter] = []
-        self._routers: list[TableRouter] = []
+        self._made: dict[int, WatchedRouter] = {}
         self._source: _Source | None = None
         self._drawn = 0
 
+    @property
+    def watched(self) -> list[WatchedRouter]:
+        """By layer; they may be made in any order, by several threads."""
+        return [self._made[layer] for layer in sorted(self._made)]
+
     def make(self, layer: int, router: Router, experts: int) -> Router:
-        if self._routing is not None:
-            router = TableRouter(self, router, experts)
-            self._routers.append(router)
-        self.watched.append(WatchedRouter(layer, router, experts))
-        return self.watched[-1]
+        inner = router if self._routing is None else TableRouter(self, router)
+        self._made[layer] = WatchedRouter(layer, inner, experts)
+        return self._made[layer]
 
     def rewind(self, position: int = 0) -> None:
         """The next row of every layer is that of `position`; what was watched is forgotten."""
@@ -113,8 +153,8 @@ class RoutingKit:
             watched.touched[:] = False
             if watched.kept is not None:
                 watched.kept = []
-        for router in self._routers:
-            router.position = position
+            if isinstance(watched.router, TableRouter):
+                watched.router.position = position
 
     def keep(self) -> None:
         """From now on remember every row's choice, for `choices`."""
@@ -123,7 +163,7 @@ class RoutingKit:
 
     def choices(self) -> tuple[I32, F32]:
         """ids and weights [rows since the last rewind, layers, k] of one sequence."""
-        if not self.watched:
+        if not self._made:
             raise ConfigError("this model has no routed experts, so there is no routing to record")
         layers = [list(zip(*watched.kept or [], strict=True)) for watched in self.watched]
         ids = [np.concatenate(layer[0]) for layer in layers]
@@ -131,86 +171,27 @@ class RoutingKit:
 
     def prepare(self, rows: int) -> None:
         """Have the tables ready up to `rows`."""
-        if rows <= self._drawn or not self._routers:
+        if rows <= self._drawn or not self._made or self._routing is None:
             return
+        watched = self.watched
+        experts = [w.experts for w in watched]
         if self._source is None:
-            self._source = self._make_source()
+            self._source = self._make_source(experts)
         ids, weights = self._source.rows(self._drawn, rows)
-        for index, router in enumerate(self._routers):
-            router.extend(ids[:, index], None if weights is None else weights[:, index])
+        recall = self._routing.recall if isinstance(self._routing, Drawn) else DEFAULT_RECALL
+        guessed = guesses(ids, experts, recall, self._seed, self._drawn)
+        for index, router in enumerate(w.router for w in watched):
+            assert isinstance(router, TableRouter)
+            own = None if weights is None else weights[:, index]
+            router.extend(ids[:, index], guessed[:, index], own)
         self._drawn = rows
 
-    def _make_source(self) -> _Source:
-        experts, ks = [r.experts for r in self._routers], {r.k for r in self._routers}
+    def _make_source(self, experts: list[int]) -> _Source:
+        ks = {watched.k for watched in self.watched}
         if len(ks) > 1:
             raise ConfigError(f"--routing: layers choose {sorted(ks)} experts; one number expected")
         (k,) = ks
-        assert self._routing is not None
         if isinstance(self._routing, Trace):
             return self._routing.checked(experts, k)
+        assert self._routing is not None
         return DrawnRows(self._routing, self._seed, experts, k)
-
-
-class TableRouter:
-    """Ids from the table, weights from the family's own router."""
-
-    def __init__(self, kit: RoutingKit, own: Router, experts: int) -> None:
-        self.experts = experts
-        self.position = 0
-        self._kit = kit
-        self._own = own
-        self._ids: I32 = np.empty((0, own.k), np.int32)
-        self._weights: F32 | None = None
-
-    @property
-    def k(self) -> int:
-        return self._own.k
-
-    def extend(self, ids: I32, weights: F32 | None) -> None:
-        self._ids = np.concatenate([self._ids, ids])
-        if weights is not None:
-            known = self._weights
-            self._weights = weights.copy() if known is None else np.concatenate([known, weights])
-
-    def route(self, logits: F32) -> tuple[I32, F32]:
-        _, weights = self._own.route(logits)
-        rows = slice(self.position, self.position + len(logits))
-        self.position = rows.stop
-        if rows.stop > len(self._ids):
-            self._kit.prepare(max(2 * rows.stop, _FIRST_ROWS))
-        return self._ids[rows], weights if self._weights is None else self._weights[rows]
-
-
-class DrawnRows:
-    """Without replacement, by the Gumbel trick: the k largest of log popularity + noise."""
-
-    def __init__(self, drawn: Drawn, seed: int, experts: list[int], k: int) -> None:
-        self._drawn = drawn
-        self._seed = seed
-        self._k = k
-        self._popularity = _popularity(drawn.zipf, seed, experts)
-        self._last: I32 | None = None
-
-    def rows(self, start: int, stop: int) -> tuple[I32, None]:
-        """To be asked in ascending order: with persistence a row follows from the one before."""
-        return np.stack([self._row(position) for position in range(start, stop)]), None
-
-    def _row(self, position: int) -> I32:
-        rng = np.random.default_rng((self._seed, position))
-        keys = self._popularity + rng.gumbel(size=self._popularity.shape)
-        if self._last is not None:
-            kept = rng.random(self._last.shape) < self._drawn.persistence
-            layers = np.nonzero(kept)[0]
-            keys[layers, self._last[kept]] = np.inf
-        ids = np.argpartition(-keys, self._k - 1, axis=1)[:, : self._k].astype(np.int32)
-        self._last = ids
-        return ids
-
-
-def _popularity(zipf: float, seed: int, experts: list[int]) -> NDArray[np.float64]:
-    """log popularity [layers, most experts]; -inf where a layer has no such expert."""
-    table = np.full((len(experts), max(experts)), -np.inf)
-    for index, count in enumerate(experts):
-        ranks = np.random.default_rng((seed, 1 << 32, index)).permutation(count) + 1
-        table[index, :count] = -zipf * np.log(ranks)
-    return table

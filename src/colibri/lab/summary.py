@@ -11,10 +11,12 @@ from datetime import UTC, datetime
 import numpy as np
 
 from colibri.errors import ConfigError
+from colibri.experts.base import Guesses
 from colibri.hardware import probe
 from colibri.hardware.iobench import last_level_cache_bytes
 from colibri.lab import floors, results
 from colibri.lab.clock import PHASES, StepRecord, by_layer, by_phase
+from colibri.lab.counters import Counters
 from colibri.lab.measure import Answered, Measured
 from colibri.lab.source import commit, version
 from colibri.models.registry import family_for
@@ -112,9 +114,27 @@ def _decode(m: Measured) -> results.Decode:
         kv_bytes_per_token=kv,
         read_seconds_per_token=sum(t.read_seconds for t in traffic) / count,
         wait_seconds_per_token=sum(t.wait_seconds for t in traffic) / count,
+        lookahead=_lookahead(traffic),
         floor_fraction=(weights + kv) / m.memory_bandwidth * statistics.median(rates),
         disk_floor_fraction=_disk_floor(m, records, wall),
         phases=shares(records, wall, count),
+    )
+
+
+def _lookahead(traffic: Sequence[Counters]) -> results.Lookahead | None:
+    """None where nothing was guessed."""
+    guesses = sum((t.guesses for t in traffic), Guesses())
+    reads = sum(t.prefetch_reads for t in traffic)
+    if not guesses.guessed and not reads:
+        return None
+    count = len(traffic)
+    return results.Lookahead(
+        recall=guesses.recall,
+        precision=guesses.precision,
+        reads_per_token=reads / count,
+        useful_per_token=sum(t.prefetch_useful for t in traffic) / count,
+        wasted_bytes_per_token=sum(t.prefetch_wasted_bytes for t in traffic) / count,
+        expired_per_token=sum(t.prefetch_expired for t in traffic) / count,
     )
 
 
@@ -232,6 +252,6 @@ def _hardware(m: Measured) -> results.Hardware:
         disk_bandwidth=m.disk_bandwidth,
         disk_bandwidth_samples=[rate.bytes_per_second for rate in m.disk],
         disk_direct=all(rate.direct for rate in m.disk) if m.disk else None,
-        readers=m.config.readers,
+        readers=m.readers,
         system=f"{platform.system()} {platform.release()}",
     )
