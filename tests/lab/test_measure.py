@@ -51,3 +51,14 @@ def test_a_budget_that_does_not_suffice_is_refused(tmp_path, gauge):
     path = synthetic.ensure(Recipe(OLMOE), tmp_path)
     with pytest.raises(CapacityError, match="does not suffice"):
         measure(EngineConfig(model=str(path), ram="1MB"), SMALL, gauge=gauge)
+
+
+def test_reads_ahead_are_accounted_for(tmp_path, gauge):
+    path = synthetic.ensure(Recipe(OLMOE), tmp_path)
+    config = EngineConfig(model=str(path), ram="1GB", lookahead=1)
+    workload = dataclasses.replace(SMALL, routing="guess:1", new_tokens=8)
+    results = summarise(measure(config, workload, gauge=gauge, cache_fraction=0.5), ["coli"])
+    found = results.decode.lookahead
+    assert found.recall == 1
+    assert found.precision == 1
+    assert 0 < found.useful_per_token <= found.reads_per_token

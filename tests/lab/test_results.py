@@ -68,6 +68,7 @@ KEYS = [
     "decode.read_seconds_per_token",
     "decode.wait_seconds_per_token",
     "decode.floor_fraction",
+    "decode.lookahead",
     "decode.disk_floor_fraction",
     "plan.budget_bytes",
     "plan.peak_bytes",
