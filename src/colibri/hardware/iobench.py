@@ -5,6 +5,7 @@ Both are upper bounds for a run: whoever uses them takes the best of several.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import re
@@ -23,6 +24,7 @@ from colibri.errors import ReadError
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _SIZE = re.compile(r"(\d+)([KMG])", re.ASCII)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_HUGE_PAGE = 2 << 20
 _LEAST_STREAM, _MOST_STREAM = 512 << 20, 4 << 30
 
 
@@ -104,6 +106,21 @@ def drop_page_cache(files: set[Path]) -> None:
             os.close(fd)
 
 
+def _buffer(size: int) -> memoryview:
+    """As expert slots are: page-aligned for direct reads, in huge pages, all touched.
+
+    With small pages a disk sees many more, smaller requests.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory has no huge pages
+    mapped = mmap.mmap(-1, size + -size % _HUGE_PAGE, flags=flags)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # the system has none
+            mapped.madvise(mmap.MADV_HUGEPAGE)
+    view = memoryview(mapped)
+    np.frombuffer(view, np.uint8)[::4096] = 1
+    return view
+
+
 class _Pass:
     def __init__(self, extents: Sequence[Extent], readers: int) -> None:
         self._extents = iter(extents)
@@ -139,7 +156,7 @@ class _Pass:
             return os.open(file, os.O_RDONLY)
 
     def _serve(self) -> None:
-        view = memoryview(mmap.mmap(-1, self._size))  # page-aligned, as direct reads need
+        view = _buffer(self._size)
         try:
             while (extent := self._next()) is not None:
                 n = os.preadv(self._fds[extent.file], [view[: extent.nbytes]], extent.offset)
