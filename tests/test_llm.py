@@ -1,5 +1,6 @@
 """The public class: answers, streams, refusals, faults, and life after each of them."""
 
+import dataclasses
 import functools
 import gc
 import os
@@ -22,6 +23,7 @@ from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
+from colibri.kernels.packing import PackedMatrix, block_bytes
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -351,3 +353,20 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.005)
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+def test_numbers_that_are_none_end_one_answer_and_no_more(family: str) -> None:
+    others = dataclasses.replace(GREEDY, logit_bias=dict.fromkeys(range(112, 128), -100.0))
+    with LLM(golden.tiny(family)) as llm:
+        expected = llm.generate([5, 6, 7], others)
+        embedding = llm._engine.model.embedding
+        assert isinstance(embedding, PackedMatrix)
+        last_block = embedding.data[-block_bytes(embedding.scheme, embedding.cols) :]
+        last_block[:] = 0xFF  # scales that are NaN, of tokens 112 to 127
+        healthy = llm.stream([5, 6, 7], others)
+        first = next(healthy)
+        with pytest.raises(ColibriError, match=r"layer \d, row \d: a router logit is not finite"):
+            llm.generate([5, 127, 6], others)
+        chunks = [first, *healthy]
+        assert tuple(i for c in chunks for i in c.token_ids) == expected.token_ids

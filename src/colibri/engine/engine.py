@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from colibri.engine.request import Call, Finished, FinishReason, Request, Token, Watch
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError, ReadError
+from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
@@ -134,11 +134,12 @@ class Engine:
             request.fail(error)
 
     def _advance(self, sequences: list[Sequence]) -> None:
-        """One step of these sequences; a failed read ends only those that need it."""
+        """One step of these sequences; a failed read, or numbers that are none, end only those
+        that have them."""
         checkpoints = [s.state.checkpoint() for s in sequences]
         try:
             self._compute(sequences)
-        except (ReadError, Cancelled) as error:
+        except ColibriError as error:
             for sequence, checkpoint in zip(sequences, checkpoints, strict=True):
                 sequence.state.restore(checkpoint)
             if len(sequences) > 1:
