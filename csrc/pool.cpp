@@ -1,7 +1,10 @@
 #include "pool.h"
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -94,30 +97,42 @@ class Pool {
   std::vector<std::thread> workers_;
 };
 
-std::mutex g_mutex;
-std::unique_ptr<Pool> g_pool;
+// Never destroyed at exit, where another thread may still be computing.
+auto* g_mutex = new std::mutex;
+Pool* g_pool = nullptr;
 
 Pool& pool() {
-  if (!g_pool) g_pool = std::make_unique<Pool>(1);
+  if (!g_pool) g_pool = new Pool(1);
   return *g_pool;
 }
+
+#if defined(__unix__) || defined(__APPLE__)
+// A forked child has neither the workers nor whoever held the mutex: it starts anew.
+const int g_at_fork = pthread_atfork(nullptr, nullptr, [] {
+  g_mutex = new std::mutex;
+  g_pool = nullptr;
+});
+#endif
 
 }  // namespace
 
 void set_num_threads(int n) {
-  std::lock_guard<std::mutex> lock(g_mutex);
-  if (!g_pool || g_pool->threads() != n) g_pool = std::make_unique<Pool>(n);
+  std::lock_guard<std::mutex> lock(*g_mutex);
+  if (g_pool && g_pool->threads() == n) return;
+  delete g_pool;
+  g_pool = nullptr;
+  g_pool = new Pool(n);
 }
 
 int num_threads() {
-  std::lock_guard<std::mutex> lock(g_mutex);
+  std::lock_guard<std::mutex> lock(*g_mutex);
   return pool().threads();
 }
 
 void parallel_for(int64_t n, int64_t chunk, const std::function<void(int64_t, int64_t)>& f) {
   if (n <= 0) return;
   if (n <= chunk) return f(0, n);
-  std::lock_guard<std::mutex> lock(g_mutex);
+  std::lock_guard<std::mutex> lock(*g_mutex);
   if (pool().threads() == 1) return f(0, n);
   pool().run(n, chunk, f);
 }

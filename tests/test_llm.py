@@ -1,9 +1,14 @@
 """The public class: answers, streams, refusals, faults, and life after each of them."""
 
+import dataclasses
 import functools
+import gc
 import os
+import subprocess
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +23,7 @@ from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
+from colibri.kernels.packing import PackedMatrix, block_bytes
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -215,6 +221,87 @@ def test_closed_model_says_so() -> None:
         llm.forward([1, 2])
 
 
+def test_close_gives_the_weights_back_at_once() -> None:
+    llm = LLM()
+    llm.generate("Once", GREEDY)
+    model = weakref.ref(llm._engine.model)
+    gc.disable()  # a cycle would keep gigabytes until the collector comes by
+    try:
+        llm.close()
+        assert model() is None
+    finally:
+        gc.enable()
+
+
+def test_a_forgotten_model_ends_its_threads() -> None:
+    before = threading.active_count()
+    llm = LLM()
+    llm.generate("Once", GREEDY)
+    del llm
+    assert threading.active_count() == before
+
+
+def test_close_breaks_off_a_step() -> None:
+    llm = LLM()
+    seen: list[Any] = []
+    stream = llm.stream([7] * 2000, GREEDY, on_progress=seen.append)
+    failed: list[BaseException] = []
+
+    def consume() -> None:
+        try:
+            list(stream)
+        except ColibriError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    wait_until(lambda: len(seen) >= 1)
+    llm.close()
+    thread.join(10)
+    assert "closed" in str(failed[0])
+    assert seen[-1].tokens_done < 2000
+
+
+def test_python_may_end_in_the_middle_of_an_answer() -> None:
+    script = """
+from colibri import LLM, SamplingParams
+stream = LLM(threads=2).stream("Once", SamplingParams(max_tokens=500, ignore_eos=True))
+next(stream)
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+FORK = """
+import os, sys
+from colibri import LLM, SamplingParams
+from colibri.errors import ColibriError
+params = SamplingParams(temperature=0, max_tokens=5)
+llm = LLM(threads=2)
+expected = llm.generate("Once", params)
+if os.fork() == 0:
+    for use in (lambda: llm.generate("Once", params), lambda: llm.forward([1])):
+        try:
+            use()
+        except ColibriError as error:
+            assert "forked" in str(error)
+        else:
+            sys.exit(1)
+    llm.close()
+    with LLM(threads=2) as own:
+        sys.exit(own.generate("Once", params).token_ids != expected.token_ids)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+assert llm.generate("Once", params).token_ids == expected.token_ids
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_is_told_to_load_its_own_model() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 class FaultyDisk:
     """os.preadv that fails while `broken`."""
 
@@ -266,3 +353,20 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.005)
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+def test_numbers_that_are_none_end_one_answer_and_no_more(family: str) -> None:
+    others = dataclasses.replace(GREEDY, logit_bias=dict.fromkeys(range(112, 128), -100.0))
+    with LLM(golden.tiny(family)) as llm:
+        expected = llm.generate([5, 6, 7], others)
+        embedding = llm._engine.model.embedding
+        assert isinstance(embedding, PackedMatrix)
+        last_block = embedding.data[-block_bytes(embedding.scheme, embedding.cols) :]
+        last_block[:] = 0xFF  # scales that are NaN, of tokens 112 to 127
+        healthy = llm.stream([5, 6, 7], others)
+        first = next(healthy)
+        with pytest.raises(ColibriError, match=r"layer \d, row \d: a router logit is not finite"):
+            llm.generate([5, 127, 6], others)
+        chunks = [first, *healthy]
+        assert tuple(i for c in chunks for i in c.token_ids) == expected.token_ids

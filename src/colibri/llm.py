@@ -4,6 +4,7 @@ implementations chosen."""
 import logging
 import operator
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,7 +18,7 @@ from colibri.answer import Chunk, Completion, Progress, chunks, complete
 from colibri.config import EngineConfig, cpu_of
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine, check_ids
-from colibri.engine.request import Request
+from colibri.engine.request import Request, Watch
 from colibri.engine.thread import EngineThread
 from colibri.errors import ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
@@ -27,7 +28,7 @@ from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
-from colibri.planner.plan import PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
+from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
 from colibri.routing.base import RouterFactory, own_router
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
@@ -145,31 +146,39 @@ class LLM:
         self.plan = make_plan(config, container, sizes, positions, vocab, _machine())
         planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
-        self._experts = StreamedExperts(
+        watch = Watch()
+        experts = self._experts = StreamedExperts(
             layers,
             slots_per_layer=dict(self.plan.slots),
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
             direct=config.direct,
-            cancelled=lambda: self._engine.step_cancelled(),
+            cancelled=watch.cancelled,
         )
         try:
             bits = self.plan.trunk_bits, self.plan.embed_bits
             loader = TrunkLoader(container, *bits, planes, make_router)
-            model = family.build(model_config, loader, self._experts)
-            model = with_lookahead(model, self._experts, config.lookahead)
+            model = family.build(model_config, loader, experts)
+            model = with_lookahead(model, experts, config.lookahead)
         except BaseException:
-            self._experts.close()
+            experts.close()
             raise
-        self._engine = Engine(
+        engine = Engine(
             model,
             context=self.plan.context,
             prefill_chunk=self.plan.prefill_chunk,
-            bytes_read=lambda: self._experts.stats().bytes_read,
+            logit_rows=LOGIT_ROWS,
+            watch=watch,
+            bytes_read=lambda: experts.stats().bytes_read,
             clock=clock,
         )
-        self._thread = EngineThread(self._engine)
+        self._counters = engine.stats
+        self._vocab_size = vocab
+        # Nothing else holds the engine, nor does it hold this object: closed or forgotten, the
+        # model's memory goes back at once.
+        self._thread = EngineThread(engine, at_end=experts.close)
+        weakref.finalize(self, self._thread.close)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
@@ -190,9 +199,13 @@ class LLM:
         return ChatTemplate.load(self._path)
 
     def close(self) -> None:
-        """End what runs and give the memory back."""
+        """End what runs and give the memory back. A model that nobody holds any more, or that is
+        open when Python ends, closes itself."""
         self._thread.close()
-        self._experts.close()
+
+    @property
+    def _engine(self) -> Engine:
+        return self._thread.engine
 
     def __enter__(self) -> Self:
         return self
@@ -257,12 +270,12 @@ class LLM:
 
     def forward(self, token_ids: Sequence[int]) -> F32:
         """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
-        state."""
-        ids = whole_numbers(token_ids)
-        return self._thread.call(lambda: self._engine.forward(ids))
+        state. The array is the caller's own: the memory budget does not hold it."""
+        ids, engine = whole_numbers(token_ids), self._engine
+        return self._thread.call(lambda: engine.forward(ids), len(ids))
 
     def stats(self) -> Stats:
-        engine, experts, rss = self._engine.stats, self._experts.stats(), probe.rss_bytes()
+        engine, experts, rss = self._counters, self._experts.stats(), probe.rss_bytes()
         return Stats(
             prefill_tokens=engine.prefill_tokens,
             prefill_seconds=engine.prefill_seconds,
@@ -298,7 +311,7 @@ class LLM:
         params = params or self.default_params
         if params.stop:
             self._need_tokenizer()
-        check_ids(ids, self._engine.model.vocab_size, self.plan.context - 1)
+        check_ids(ids, self._vocab_size, self.plan.context - 1)
         return Request(ids, params, self._eos)
 
     def _stream(

@@ -164,3 +164,33 @@ def test_conversion_in_a_terminal(tmp_path: Path) -> None:
     terminal.wait_for("━" * 18)
     terminal.wait_for("ready")
     assert terminal.close() == 0
+
+
+def test_text_of_arguments_in_a_locale_without_it() -> None:
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    flags = ["--seed", "1", "--max-tokens", "20", "--ignore-eos", "-q"]
+    bias = ["--logit-bias", f"{token_of('é')}=100"]
+    process = start("run", "Once", *flags, *bias, "--stop", "é", env=os.environ | plain)
+    code, out, err = finish(process)
+    assert (code, out.strip(), err) == (0, b"", "")
+
+
+def test_standard_streams_that_do_not_block() -> None:
+    ends = os.pipe()
+    os.set_blocking(ends[0], False)
+    process = start("run", "-q", "--max-tokens", "3", stdin=ends[0])
+    time.sleep(0.5)
+    os.write(ends[1], b"Once")
+    os.close(ends[1])
+    code, out, err = finish(process)
+    os.close(ends[0])
+    assert (code, err) == (0, "")
+    assert out
+
+
+def token_of(text: str) -> int:
+    from colibri.llm import embedded_model
+    from colibri.text.tokenizer import Tokenizer
+
+    (token,) = Tokenizer.load(embedded_model()).encode(text, add_special_tokens=False)
+    return token

@@ -37,6 +37,8 @@ def test_prompt_from_standard_input_loses_one_newline_only(coli: Any, llm: Any) 
         (["run"], b"", "prompt is empty"),
         (["run", "-"], b"ab\xff", "not UTF-8 (at byte 2)"),
         (["run", "a\udc80b"], b"", "not valid UTF-8"),
+        (["run", "a", "--stop", "a\udc80b"], b"", "--stop is not valid UTF-8"),
+        (["run", "a", "--chat", "--system", "a\udc80b"], b"", "--system is not valid UTF-8"),
         (["run", "--ids", "1 x"], b"", "'x' is not a token id"),
         (["run", "--ids", " , "], b"", "no token ids"),
         (["run", "--ids", "--chat", "1"], b"", "do not go together"),

@@ -200,6 +200,16 @@ def test_dtypes_that_need_other_kernels_are_refused_by_name(tmp_path: Path) -> N
         assert "U8" in message
 
 
+def test_quantised_weights_are_refused_before_their_unknown_scales(tmp_path: Path) -> None:
+    name = "model.layers.0.experts.1.up.weight"
+    tensors = {**trunk_tensors(), **EXPERT_ARRAYS}
+    tensors[name] = np.zeros(tensors[name].shape, np.int8)
+    tensors[name + "_scale_inv"] = np.ones((1, 1), np.float32)
+    write_checkpoint(tmp_path, tensors)
+    message = refusal(tmp_path, error=UnsupportedModelError)
+    assert f"'{name}': I8 weights are not supported" in message
+
+
 def test_experts_of_two_dtypes_in_a_layer(tmp_path: Path) -> None:
     tensors = {**trunk_tensors(), **EXPERT_ARRAYS}
     name = "model.layers.0.experts.1.up.weight"

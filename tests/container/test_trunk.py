@@ -138,8 +138,20 @@ def test_non_finite_weights_are_refused_by_place(
     w = NORMAL.copy()
     w[where] = bad
     c = container(tmp_path, {"w": w})
-    with pytest.raises(ContainerError, match=f"'w'.* row {where[0]}, column {where[1]} "):
-        load_matrix(c, "w", 8)
+    bits: list[Any] = [8, 4, "source"]
+    for b in bits:
+        with pytest.raises(ContainerError, match=f"'w'.* row {where[0]}, column {where[1]} "):
+            load_matrix(c, "w", b)
+
+
+@pytest.mark.parametrize("cast", [lambda a: a, bf16, lambda a: a.astype(np.float16)])
+@pytest.mark.parametrize("shape", [(6,), (2, 1, 3), (1, 6)])
+def test_non_finite_exact_tensors_are_refused(tmp_path: Path, cast: Any, shape: Any) -> None:
+    values = np.arange(6, dtype=np.float32)
+    values[4] = np.inf
+    c = container(tmp_path, {"v": cast(values.reshape(shape))})
+    with pytest.raises(ContainerError, match="'v': the weight at row"):
+        load_vector(c, "v")
 
 
 def test_what_is_no_matrix_is_refused(tmp_path: Path) -> None:

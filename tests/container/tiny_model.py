@@ -13,7 +13,7 @@ import numpy as np
 from colibri.container.weights import ExpertShape, Rule, WeightMap
 
 HIDDEN, INNER, EXPERTS, LAYERS, VOCABULARY = 72, 40, 3, 2, 50
-_DTYPES = {"float32": "F32", "float16": "F16", "uint16": "BF16", "uint8": "U8"}
+_DTYPES = {"float32": "F32", "float16": "F16", "uint16": "BF16", "uint8": "U8", "int8": "I8"}
 
 _EXPERTS = r"model\.layers\.(?P<layer>\d+)\.experts"
 RULES = (

@@ -114,6 +114,7 @@ def test_the_same_expert_by_two_names(tmp_path: Path) -> None:
 def test_dtypes_of_later_formats(tmp_path: Path) -> None:
     tensors = MODEL.tensors()
     tensors[GATE] = np.zeros((40, 136), np.uint8)
+    tensors[GATE + "_scale_inv"] = np.ones((1, 1), np.float32)
     refused(tmp_path, tensors, UnsupportedModelError, r"experts\.2\.gate_proj.*\(U8\)")
 
 

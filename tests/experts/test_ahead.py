@@ -171,7 +171,9 @@ def test_a_guess_takes_no_slot_that_is_in_use_guessed_or_in_flight(make):
     run(experts, 2, [0, 1, 2])
     experts.hint(2, [5, 0, 1, 2], 4)
     assert not experts._ahead
-    experts.hint(2, [5, 0, 2, 6], 4)
+    experts.hint(2, [5, 0, 1], 1, keep=[2])
+    assert not experts._ahead
+    experts.hint(2, [5, 0, 6], 3, keep=[2])
     landed(experts, 1)
     assert experts.resident(2) == {0, 2, 5}
 
@@ -261,6 +263,25 @@ def test_complete_means_that_no_hint_is_of_use(make):
     assert experts.complete(2)
     experts.drop_all()
     assert not experts.complete(2)
+
+
+@pytest.mark.parametrize("buffer", [0, 1 << 20])
+def test_a_cache_full_of_hits_leaves_room_for_several_reads(make, layers, buffer):
+    """The first read ends only when a second has begun."""
+    second = threading.Event()
+
+    def meet(n):
+        if n > 12:
+            if n > 13:
+                second.set()
+            assert second.wait(5)
+
+    experts = make(6, readers=2, pair_buffer_bytes=buffer, read=Faulty(meet))
+    run(experts, 2, [6, 7, 8])
+    run(experts, 2, [9, 10, 11])
+    np.testing.assert_array_equal(
+        run(experts, 2, list(range(12))), run(make(12), 2, list(range(12)))
+    )
 
 
 @pytest.mark.parametrize("buffer", [0, 1 << 20])

@@ -18,7 +18,8 @@ class Notes:
     def complete(self, layer):
         return layer in self.done
 
-    def hint(self, layer, expert_ids, read):
+    def hint(self, layer, expert_ids, read, keep=()):
+        self.kept = list(keep)
         self.hints.append((layer, list(expert_ids), read))
         absent = {e: i for i, e in enumerate(expert_ids)}
         return Guess(absent, len(self.wanted), frozenset(absent.keys() & self.wanted))
@@ -99,10 +100,11 @@ def test_experts_of_several_sequences_go_by_their_best_rank():
 def test_a_prompt_reads_what_enough_rows_vote_for_in_ascending_order():
     notes = Notes()
     ahead, _ = make(notes, 3)
-    rows = [[9, 2]] * 7 + [[9, 1]] * 8
+    rows = [[9, 2]] * 15 + [[9, 1]] * 16
     take_step(ahead, ids(*rows))
-    assert ahead.votes.needed == 8
+    assert ahead.votes.needed == 16
     assert notes.hints == [(4, [1, 9], 2)]
+    assert notes.kept == [1, 2, 9]
 
 
 def test_a_long_prompt_is_sampled():
@@ -172,16 +174,17 @@ def test_ranks_that_are_mostly_wrong_are_not_read():
 
 
 def test_more_votes_are_needed_while_certain_experts_prove_wrong():
-    votes = Votes()
-    right = frozenset(range(30))
-    votes.begin()
-    votes.learn(Guess(dict.fromkeys(range(30)), 30, right))
-    assert votes.needed == 8
-    votes.learn(Guess(dict.fromkeys(range(32)), 30, right))
+    votes, right = Votes(), frozenset(range(31))
+    votes.learn(Guess(dict.fromkeys(range(31)), 31, right))
     assert votes.needed == 16
+    votes.learn(Guess({40: 0}, 31))
+    assert votes.needed == 32
     for _ in range(9):
         votes.learn(Guess({1: 0, 2: 1}, 0))
     assert votes.needed == 256
-    for needed in (128, 64, 32, 16, 8, 4, 4):
+    for needed in (128, 64, 32, 16, 16):
         votes.begin()
+        assert votes.needed == needed
+    for needed in (8, 8):
+        votes.learn(Guess(dict.fromkeys(range(32)), 32, frozenset(range(32))))
         assert votes.needed == needed

@@ -3,6 +3,7 @@ kind.
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,12 @@ def test_absent_says_what_else_lies_there(tmp_path: Path) -> None:
 def test_a_directory_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").mkdir()
     assert "cannot be read" in load_error(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tokenizer.json")
+    assert "no regular file" in load_error(tmp_path)
 
 
 def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from colibri.cli.options import (
     take_sampling,
     with_given,
 )
+from colibri.cli.prompt import valid_text
 from colibri.errors import ColibriError, ConfigError
 
 HELP = (
@@ -39,6 +40,7 @@ def command(system: str | None, quiet: bool, **flags: Any) -> None:
     With input from a pipe each line is one message, and only the answers are printed.
     """
     config, given = take_config(flags), take_sampling(flags)
+    system = system and valid_text(system, "--system")
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     check_speaks(config.model, chat=True)
     with load(config, quiet=quiet or not interactive).llm as llm:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from colibri.cli import terminal
+from colibri.cli.prompt import valid_text
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
 from colibri.errors import ConfigError
 
@@ -89,7 +90,7 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
     if biases := flags.pop("logit_bias"):
         given["logit_bias"] = dict(_bias(text) for text in biases)
     if stops := flags.pop("stop"):
-        given["stop"] = tuple(stops)
+        given["stop"] = tuple(valid_text(stop, "--stop") for stop in stops)
     if flags.pop("ignore_eos"):
         given["ignore_eos"] = True
     _check(given)

@@ -18,17 +18,18 @@ def read_prompt(argument: str | None) -> str:
     text = _standard_input() if argument == "-" else argument
     if not text:
         raise ConfigError("the prompt is empty")
-    return _without_surrogates(text)
+    return valid_text(text, "the prompt")
 
 
-def _without_surrogates(text: str) -> str:
-    """Bytes that the locale could not decode stand as surrogates; most often they are UTF-8."""
+def valid_text(text: str, what: str) -> str:
+    """Bytes of an argument that the locale could not decode stand as surrogates; most often they
+    are UTF-8."""
     if not any("\ud800" <= char <= "\udfff" for char in text):
         return text
     try:
         return os.fsencode(text).decode("utf-8")
     except UnicodeError:
-        raise ConfigError("the prompt is not valid UTF-8") from None
+        raise ConfigError(f"{what} is not valid UTF-8") from None
 
 
 def _standard_input() -> str:

@@ -18,7 +18,7 @@ from colibri.cli.options import (
     take_sampling,
     with_given,
 )
-from colibri.cli.prompt import parse_ids, read_prompt
+from colibri.cli.prompt import parse_ids, read_prompt, valid_text
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def command(
     """
     config, given = take_config(flags), take_sampling(flags)
     _check_combination(chat, system, ids)
+    system = system and valid_text(system, "--system")
     text = read_prompt(prompt)
     request = parse_ids(text) if ids else text
     if stats_json is not None:

@@ -20,6 +20,17 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is not None:
+            _make_blocking(stream)
+
+
+def _make_blocking(stream: TextIO) -> None:
+    """Whoever started us may have left it otherwise: a read would stop early, a write fail."""
+    try:
+        os.set_blocking(stream.fileno(), True)
+    except (OSError, ValueError):  # a stream without a descriptor, as tests use
+        return
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -23,6 +23,7 @@ from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
 from colibri.container.weights import WeightMap
 from colibri.errors import ContainerError
+from colibri.kernels.packing import NonFiniteError, check_finite
 
 _ARRAYS = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 _Read = Callable[[Path, int, int], npt.NDArray[np.uint8]]
@@ -72,17 +73,18 @@ class Container:
         return None
 
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16)."""
-        return self._rows(name, start, stop, self.files.read)
+        """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16), all finite."""
+        return self._finite(name, self._rows(name, start, stop, self.files.read), start)
 
     def borrow_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """The same in memory that the calling thread's next read uses again."""
+        """The same in memory that the calling thread's next read uses again, and not checked:
+        packing will."""
         return self._rows(name, start, stop, self.files.borrow)
 
     def read_all(self, name: str) -> npt.NDArray[Any]:
-        """A whole unpacked tensor, of any number of dimensions."""
+        """A whole unpacked tensor, of any number of dimensions, all finite."""
         t = self._tensor(name)
-        return _array(t, t.info.shape, 0, self.files.read)
+        return self._finite(name, _array(t, t.info.shape, 0, self.files.read), 0)
 
     def read_packed(self, name: str, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """Bytes of a packed tensor, from `offset` on."""
@@ -98,6 +100,20 @@ class Container:
             raise ValueError(f"rows {start}..{stop} of {name} {shape}")
         row = t.info.nbytes // max(shape[0], 1)
         return _array(t, (stop - start, *shape[1:]), start * row, read)
+
+    def _finite(self, name: str, a: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
+        """Arithmetic with a weight that is not finite is not always loud: an infinite gate is
+        open."""
+        if a.size == 0:
+            return a
+        try:
+            check_finite(a.reshape(-1, a.shape[-1] if a.ndim else 1))
+        except NonFiniteError as e:
+            raise ContainerError(
+                f"{self._tensor(name).file}: tensor {shown(name)}: the weight at row "
+                f"{first_row + e.row}, column {e.col} is not finite: the file is damaged"
+            ) from None
+        return a
 
     def _tensor(self, name: str) -> TrunkTensor:
         try:

@@ -61,12 +61,20 @@ def classify_all(
         else:
             unknown.append(t)
     if unknown:
+        _refuse_quantised(matched)
         first = ", ".join(f"{shown(t.name)} ({t.file.name})" for t in unknown[:5])
         raise ContainerError(
             f"{path}: {len(unknown)} tensors are not part of this model family as colibri knows "
             f"it: {first}; ignoring them could give wrong text"
         )
     return matched
+
+
+def _refuse_quantised(matched: Iterable[tuple[TensorInfo, Match]]) -> None:
+    """Where weights are of a dtype that needs companions (scales), those are not the news."""
+    for t, match in matched:
+        if match.rule.role != "drop" and t.dtype != "U8":
+            float_dtype(t)
 
 
 def check_required(trunk: Trunk, weights: WeightMap, path: Path) -> None:

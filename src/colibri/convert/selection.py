@@ -33,20 +33,21 @@ def select(tensors: Iterable[TensorInfo], weights: WeightMap) -> Selection:
         raise ContainerError(
             "no routed experts found: no tensor matches the expert names of this model family"
         )
-    _check_dtypes(info for info, _ in kept)
     _check_trunk({info.name: info for info, _ in trunk}, weights.required)
     return Selection(trunk, _layers(experts, weights.experts))
 
 
 def _known(tensors: Iterable[TensorInfo], weights: WeightMap) -> list[tuple[TensorInfo, Match]]:
     matched = [(info, weights.classify(info.name)) for info in tensors]
+    kept = [(info, m) for info, m in matched if m is not None and m.rule.role != "drop"]
+    _check_dtypes(info for info, _ in kept)  # first: its companions (scales) are unknown names
     unknown = [shown(info.name) for info, match in matched if match is None]
     if unknown:
         raise UnsupportedModelError(
             f"{len(unknown)} tensors are unknown to this model family: {_list(unknown)}; "
             "converting without them could change the model's answers"
         )
-    return [(info, m) for info, m in matched if m is not None and m.rule.role != "drop"]
+    return kept
 
 
 def _check_dtypes(tensors: Iterable[TensorInfo]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+import contextlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,10 @@ class Piece:
     cols: int
     first_row: int  # in the matrix
 
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.cols * NUMPY_DTYPES[self.info.dtype].itemsize
+
 
 def row_pieces(m: MatrixSlice) -> Iterator[Piece]:
     """Whole row blocks, of about 4 MB."""
@@ -118,17 +123,47 @@ class Source:
 
     def read(self, piece: Piece) -> Weights:
         """A fresh array [rows, cols]."""
-        dtype = NUMPY_DTYPES[piece.info.dtype]
-        nbytes = piece.rows * piece.cols * dtype.itemsize
-        data = self._files.read(piece.info.file, piece.offset, nbytes)
-        return data.view(dtype).reshape(piece.rows, piece.cols)
+        return self._read([piece])[0]
 
     def read_all(self, pieces: Iterable[Piece]) -> Generator[Weights]:
-        """Each piece in order, the next ones read meanwhile."""
-        return each_ahead(self.read, pieces, threads=_READERS, depth=_AHEAD)
+        """Each piece in order, the next ones read meanwhile, neighbours in one read."""
+        groups = each_ahead(self._read, _neighbours(pieces), threads=_READERS, depth=_AHEAD)
+        with contextlib.closing(groups):
+            for group in groups:
+                yield from group
+
+    def _read(self, group: Sequence[Piece]) -> list[Weights]:
+        first, last = group[0], group[-1]
+        nbytes = last.offset + last.nbytes - first.offset
+        data = self._files.read(first.info.file, first.offset, nbytes)
+        return [_array(p, data[p.offset - first.offset :][: p.nbytes]) for p in group]
 
     def close(self) -> None:
         self._files.close()
+
+
+def _neighbours(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Pieces that follow each other in a file, together at most 4 MB."""
+    group: list[Piece] = []
+    end = total = 0
+    for piece in pieces:
+        total += piece.nbytes
+        follows = group and piece.info.file == group[0].info.file and piece.offset == end
+        if not follows or total > BLOCK_BYTES:
+            if group:
+                yield group
+            group, total = [], piece.nbytes
+        group.append(piece)
+        end = piece.offset + piece.nbytes
+    if group:
+        yield group
+
+
+def _array(piece: Piece, data: npt.NDArray[np.uint8]) -> Weights:
+    dtype = NUMPY_DTYPES[piece.info.dtype]
+    if data.ctypes.data % dtype.itemsize:  # behind a neighbour of narrower elements
+        data = data.copy()
+    return data.view(dtype).reshape(piece.rows, piece.cols)
 
 
 def check_finite(piece: Piece, weights: Weights) -> None:

@@ -3,23 +3,23 @@ sequences together.
 
 One thread calls it. A step either advances one prompt by a chunk or every running sequence by a
 token, in turn; an answer does not depend on which. Each running sequence owns key/value room for
-its prompt and longest answer, and together they never hold more than the context that the plan
-reserved.
+its prompt and longest answer; together they never hold more than the context that the plan
+reserved, nor are they more than the rows that it has working memory for.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.engine.request import Failed, Finished, FinishReason, Request, Token
+from colibri.engine.request import Call, Finished, FinishReason, Request, Token, Watch
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError, ReadError
+from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
@@ -34,6 +34,8 @@ class Engine:
         *,
         context: int,
         prefill_chunk: int,
+        logit_rows: int,
+        watch: Watch,
         bytes_read: Callable[[], int] = lambda: 0,
         clock: Clock = NO_CLOCK,
     ) -> None:
@@ -41,24 +43,24 @@ class Engine:
         self.context = context
         self.prefill_chunk = prefill_chunk
         self.stats = EngineStats()
+        self._logit_rows = logit_rows
+        self._watch = watch
         self._bytes_read = bytes_read
         self._clock = clock
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[Request | Call] = deque()
         self._running: list[Sequence] = []
-        self._stepping: list[Sequence] = []
         self._prefill_next = True
 
     @property
     def busy(self) -> bool:
         return bool(self._waiting or self._running)
 
-    def submit(self, request: Request) -> None:
-        self._waiting.append(request)
+    def submit(self, work: Request | Call) -> None:
+        self._waiting.append(work)
 
-    def step_cancelled(self) -> bool:
-        """Nobody waits for the step in hand any more: the executor asks this while it waits for
-        the disk."""
-        return bool(self._stepping) and all(s.request.cancelled for s in self._stepping)
+    def stop(self) -> None:
+        """From any thread, before the end: the step in hand is broken off within a layer."""
+        self._watch.stopping = True
 
     def step(self) -> None:
         self._drop_cancelled()
@@ -72,8 +74,8 @@ class Engine:
         self._prefill_next = not self._prefill_next
 
     def fail_all(self, error: BaseException) -> None:
-        for request in [*self._waiting, *(s.request for s in self._running)]:
-            request.events.put(Failed(error))
+        for work in [*self._waiting, *(s.request for s in self._running)]:
+            work.fail(error)
         self._waiting.clear()
         self._running.clear()
 
@@ -85,41 +87,66 @@ class Engine:
         for start in range(0, len(token_ids), self.prefill_chunk):
             chunk = token_ids[start : start + self.prefill_chunk]
             hidden = self.model.forward(Step.of([(state, chunk)]))
-            logits[start : start + len(chunk)] = self.model.logits(hidden)
+            for row, some in self._logits(hidden):
+                logits[start + row : start + row + len(some)] = some
         return logits
 
+    def _logits(self, hidden: F32) -> Iterator[tuple[int, F32]]:
+        """(first row, logits [rows, vocab]) of a few rows at a time: those of all could be large
+        beside a budget."""
+        for row in range(0, len(hidden), self._logit_rows):
+            yield row, self.model.logits(hidden[row : row + self._logit_rows])
+
     def _drop_cancelled(self) -> None:
-        for request in [r for r in self._waiting if r.cancelled]:
-            self._waiting.remove(request)
-            request.events.put(Finished("cancelled"))
+        for work in [w for w in self._waiting if isinstance(w, Request) and w.cancelled]:
+            self._waiting.remove(work)
+            work.events.put(Finished("cancelled"))
         for sequence in [s for s in self._running if s.request.cancelled]:
             self._finish(sequence, "cancelled")
 
     def _admit(self) -> None:
-        while self._waiting:
-            request = self._waiting[0]
-            limit = min(len(request.prompt_ids) + request.params.max_tokens, self.context)
-            if self._running and sum(s.limit for s in self._running) + limit > self.context:
-                return
-            self._waiting.popleft()
-            try:
-                check_ids(request.prompt_ids, self.model.vocab_size, self.context - 1)
-                state = self.model.new_state(limit)
-                self._running.append(Sequence(request, state, limit))
-            except (ColibriError, MemoryError) as error:
-                request.events.put(Failed(error))
+        """In the order in which they came, as far as there is room."""
+        while self._waiting and self._has_room(self._waiting[0]):
+            work = self._waiting.popleft()
+            if isinstance(work, Call):
+                work.run()
+            else:
+                self._start(work)
+
+    def _has_room(self, work: Request | Call) -> bool:
+        if not self._running:
+            return True
+        tokens = work.tokens if isinstance(work, Call) else self._limit(work)
+        rows = max(self.prefill_chunk, self._logit_rows)
+        held = sum(s.limit for s in self._running)
+        return held + tokens <= self.context and len(self._running) < rows
+
+    def _limit(self, request: Request) -> int:
+        return min(len(request.prompt_ids) + request.params.max_tokens, self.context)
+
+    def _start(self, request: Request) -> None:
+        limit = self._limit(request)
+        try:
+            check_ids(request.prompt_ids, self.model.vocab_size, self.context - 1)
+            state = self.model.new_state(limit)
+            self._running.append(Sequence(request, state, limit))
+        except (ColibriError, MemoryError) as error:
+            request.fail(error)
 
     def _advance(self, sequences: list[Sequence]) -> None:
-        """One step of these sequences; a failed read ends only those that need it."""
+        """One step of these sequences; a failed read, or numbers that are none, end only those
+        that have them."""
         checkpoints = [s.state.checkpoint() for s in sequences]
         try:
             self._compute(sequences)
-        except (ReadError, Cancelled) as error:
+        except ColibriError as error:
             for sequence, checkpoint in zip(sequences, checkpoints, strict=True):
                 sequence.state.restore(checkpoint)
             if len(sequences) > 1:
                 for sequence in sequences:
                     self._advance([sequence])
+            elif self._watch.stopping:
+                return  # fail_all() follows
             elif isinstance(error, Cancelled):
                 self._finish(sequences[0], "cancelled")
             else:
@@ -129,10 +156,10 @@ class Engine:
         started = time.perf_counter()
         parts = [(s.state, s.next_ids(self.prefill_chunk)) for s in sequences]
         prefill = sequences[0].in_prefill
-        self._stepping = sequences
+        self._watch.requests = [s.request for s in sequences]
         self._clock.begin(prefill, sum(len(ids) for _, ids in parts))
         try:
-            before_layer = partial(self._before_layer, chunk=len(parts[0][1]))
+            before_layer = partial(self._before_layer, sequences[0], len(parts[0][1]))
             step = Step.of(parts, before_layer, self._clock)
             hidden = self.model.forward(step)
             last = [rows.stop - 1 for rows in step.sequences]
@@ -140,21 +167,26 @@ class Engine:
                 if prefill:
                     sequence.prefilled += len(ids)
             if not sequences[0].in_prefill:
-                self._clock.enter("head", -1)
-                logits = self.model.logits(np.ascontiguousarray(hidden[last]))
-                self._clock.enter("sampling")
-                for sequence, row in zip(sequences, logits, strict=True):
-                    self._sample(sequence, row)
+                self._choose(sequences, hidden[last])
         finally:
-            self._stepping = []
+            self._watch.requests = ()
             self._clock.end()
         self.stats.add(prefill, len(step.token_ids), time.perf_counter() - started)
 
-    def _before_layer(self, layer: int, chunk: int) -> None:
-        if self.step_cancelled():
+    def _before_layer(self, first: Sequence, chunk: int, layer: int) -> None:
+        if self._watch.cancelled():
             raise Cancelled("the request was cancelled")
-        if self._stepping[0].in_prefill:
-            self._stepping[0].report(chunk, layer, len(self.model.layers), self._bytes_read())
+        if first.in_prefill:
+            first.report(chunk, layer, len(self.model.layers), self._bytes_read())
+
+    def _choose(self, sequences: list[Sequence], hidden: F32) -> None:
+        """The next token of every sequence, from its row of hidden states."""
+        self._clock.enter("head", -1)
+        for row, logits in self._logits(hidden):
+            self._clock.enter("sampling")
+            for sequence, scores in zip(sequences[row:], logits, strict=False):
+                self._sample(sequence, scores)
+            self._clock.enter("head", -1)
 
     def _sample(self, sequence: Sequence, logits: F32) -> None:
         request = sequence.request
@@ -176,7 +208,7 @@ class Engine:
 
     def _fail(self, sequence: Sequence, error: BaseException) -> None:
         self._running.remove(sequence)
-        sequence.request.events.put(Failed(error))
+        sequence.request.fail(error)
 
 
 def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:

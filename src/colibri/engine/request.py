@@ -1,7 +1,7 @@
 """What a caller asks of the engine, and the events that come back on the request's own queue."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal
@@ -57,3 +57,28 @@ class Request:
     @property
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
+
+    def fail(self, error: BaseException) -> None:
+        self.events.put(Failed(error))
+
+
+@dataclass(eq=False)
+class Call:
+    """Work between two steps that holds the state of `tokens` positions while it runs."""
+
+    tokens: int
+    run: Callable[[], None]
+    fail: Callable[[BaseException], None]
+
+
+class Watch:
+    """The requests of the step in hand, and whether anybody still waits for it: the executor asks
+    this while it waits for the disk."""
+
+    def __init__(self) -> None:
+        self.requests: Sequence[Request] = ()
+        self.stopping = False
+
+    def cancelled(self) -> bool:
+        nobody_waits = bool(self.requests) and all(r.cancelled for r in self.requests)
+        return self.stopping or nobody_waits

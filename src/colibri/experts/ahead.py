@@ -27,13 +27,15 @@ class ReadsAhead:
         """The experts of a layer that are on their way unclaimed."""
         return self._jobs.get(layer, ())
 
-    def begin(self, stage: LayerStage, experts: Sequence[int]) -> None:
+    def begin(self, stage: LayerStage, experts: Sequence[int], keep: Collection[int] = ()) -> None:
         """Begins to read what is absent, as far as there are slots; first the first ones.
 
-        Earlier guesses of the layer that have not begun and are not repeated are withdrawn.
+        Neither these experts nor those to keep are evicted for it. Earlier guesses of the layer
+        that have not begun and are not repeated are withdrawn.
         """
-        keep = frozenset(experts)
-        self._withdraw(stage, [e for e in self.of(stage.source.layer) if e not in keep])
+        repeated = frozenset(experts)
+        self._withdraw(stage, [e for e in self.of(stage.source.layer) if e not in repeated])
+        keep = repeated.union(keep)
         for expert in experts:
             if not stage.cache.is_absent(expert):
                 continue
@@ -50,11 +52,11 @@ class ReadsAhead:
         Returns them. The layer's other guesses are withdrawn unless they have begun.
         """
         layer = stage.source.layer
-        claimed = {e for e in self.of(layer) if e in experts}
+        claimed = [e for e in experts if e in self.of(layer)]
         for expert in claimed:
             self._loader.promote(self._remove(layer, expert))
         self._withdraw(stage, self.of(layer))
-        return claimed
+        return set(claimed)
 
     def expire(self) -> None:
         """Withdraws every guess that has not begun."""

@@ -1,6 +1,6 @@
 """The experts seam: what runs routed experts, and what staging needs to know of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,11 +38,14 @@ class ExpertExecutor(Protocol):
         """Whether all experts of the layer are at hand, so that no hint is of use."""
         ...
 
-    def hint(self, layer: int, expert_ids: Sequence[int], read: int) -> "Guess":
+    def hint(
+        self, layer: int, expert_ids: Sequence[int], read: int, keep: Collection[int] = ()
+    ) -> "Guess":
         """The layer's next call will likely want these experts, the first ones most.
 
-        The first `read` of them are read ahead, as far as there is room. Without effect on results.
-        Replaces the layer's last hint. Returns what will tell how it compared.
+        The first `read` of them are read ahead, as far as there is room: none of the hinted, nor of
+        those to keep, is evicted for it. Without effect on results. Replaces the layer's last hint.
+        Returns what will tell how it compared.
         """
         ...
 

@@ -119,16 +119,31 @@ class Staging:
             raise Cancelled("cancelled while experts were being run")
 
     def ready_from(self, experts: list[int], first: int) -> list[int]:
-        """The ready experts from experts[first] on, up to the first that is not.
+        """The ready experts to multiply now from experts[first] on, up to the first not ready."""
+        return list(takewhile(self._cache.pinned, self.next_of(experts[first:])))
 
-        A few only while others wait for slots: these get theirs sooner, and the disk keeps busy.
+    def next_of(self, experts: list[int]) -> list[int]:
+        """How many of these to multiply at once: a few only while others wait for slots.
+
+        These get theirs sooner, and the disk keeps busy.
         """
-        limit = first + _GROUP if self._missing else len(experts)
-        return list(takewhile(self._cache.pinned, experts[first:limit]))
+        return experts[:_GROUP] if self._missing else experts
 
     def release(self, experts: list[int]) -> None:
         for expert in experts:
             self._cache.unpin(expert)
+
+    def make_room(self) -> None:
+        """For a walk in ascending order: gives up hits that are needed late, if they leave the
+        reads of what comes before them hardly a slot, and the disk waits for the arithmetic."""
+        room = min(_GROUP, self._cache.capacity // 2)
+        while (
+            self._missing
+            and self.hits
+            and self.hits[-1] > self._missing[0]
+            and self._cache.capacity - len(self.hits) < room
+        ):
+            self.give_up_last()
 
     def give_up_last(self) -> None:
         """Evicts the ready expert that is needed last, to be read again when its turn comes."""

@@ -7,7 +7,7 @@ and combined at the end (decode), many are accumulated by a walk in that order (
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -110,7 +110,9 @@ class StreamedExperts:
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
 
-    def hint(self, layer: int, expert_ids: Sequence[int], read: int) -> Guess:
+    def hint(
+        self, layer: int, expert_ids: Sequence[int], read: int, keep: Collection[int] = ()
+    ) -> Guess:
         """As ExpertExecutor.hint. A hint for the very layer that is being run comes too late."""
         stage = self._stage(layer)
         if stage is self._running:
@@ -118,7 +120,7 @@ class StreamedExperts:
         self._hinted = True
         with self._at_work():
             guess = stage.guess(expert_ids)
-            self._ahead.begin(stage, expert_ids[:read])
+            self._ahead.begin(stage, expert_ids[:read], {*expert_ids, *keep})
             return guess
 
     def expire(self) -> None:

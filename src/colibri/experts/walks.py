@@ -10,15 +10,17 @@ def in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> F
     while ready or staging.unfinished:
         staging.start_reads()
         ready = ready or staging.wait()
-        if ready:
-            multiplier.some_pairs(ready, outputs)
-            staging.release(ready)
-            ready = []
+        group = staging.next_of(ready)
+        if group:
+            multiplier.some_pairs(group, outputs)
+            staging.release(group)
+            ready = ready[len(group) :]
     return multiplier.combine(outputs)
 
 
 def in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[int]) -> Floats:
     y = multiplier.zeros()
+    staging.make_room()
     done = 0
     while done < len(experts):
         staging.check_cancelled()

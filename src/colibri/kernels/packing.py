@@ -108,6 +108,11 @@ def packed_bytes(scheme: Scheme, rows: int, cols: int) -> int:
     return -(-rows // BLOCK_ROWS) * block_bytes(scheme, cols)
 
 
+def check_finite(w: Weights) -> None:
+    """Raises NonFiniteError; w [rows, cols]."""
+    scale_range(w, "int8-gs64")
+
+
 def scale_range(w: Weights, scheme: Scheme) -> ScaleRange:
     """The range of group scales of w [rows, cols]; raises NonFiniteError."""
     return _pack(w, scheme, 1.0, None)

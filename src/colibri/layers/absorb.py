@@ -18,6 +18,7 @@ from colibri.kernels.packing import (
     NonFiniteError,
     PackedMatrix,
     Scheme,
+    check_finite,
     multiplier_for,
     packed_bytes,
     try_pack,
@@ -80,6 +81,7 @@ class _Dense:
         if self._data is None:
             self._data = np.empty(self._shape, w.dtype)
         self._data[first : first + len(w)] = w
+        check_finite(self._data[first : first + len(w)].reshape(-1, self._shape[2]))
 
     def is_finished(self) -> bool:
         return True

@@ -38,11 +38,12 @@ class Ranks:
 class Votes:
     """How many rows of a prompt must ask for an expert before it counts as certain.
 
-    A vote is right about two times in three, or one in three for some models; the votes needed
-    double while more than 2 in 100 experts read prove wrong. Each prompt tries with half as many.
+    A vote is right two times in three, or one in three for some models, and like tokens are wrong
+    alike. The votes needed double while more than 2 in 100 guesses prove wrong, and halve after a
+    window without. Each prompt forgets half of a mistrust above the first number.
     """
 
-    FEWEST, FIRST, MOST = 4, 16, 256
+    FEWEST, FIRST, MOST = 8, 16, 256
     PRECISION = 0.98
     WINDOW = 32  # guesses to judge by
 
@@ -51,13 +52,19 @@ class Votes:
         self._guessed = self._right = 0
 
     def begin(self) -> None:
-        self.needed = max(self.needed // 2, self.FEWEST)
-        self._guessed = self._right = 0
+        """A prompt begins."""
+        if self.needed > self.FIRST:
+            self._need(self.needed // 2)
 
     def learn(self, guess: Guess) -> None:
         self._guessed += len(guess.absent)
         self._right += len(guess.right)
         wrong = self._guessed - self._right
         if wrong > (1 - self.PRECISION) * max(self._guessed, self.WINDOW):
-            self.needed = min(2 * self.needed, self.MOST)
-            self._guessed = self._right = 0
+            self._need(min(2 * self.needed, self.MOST))
+        elif self._guessed >= self.WINDOW:
+            self._need(max(self.needed // 2, self.FEWEST) if not wrong else self.needed)
+
+    def _need(self, votes: int) -> None:
+        self.needed = votes
+        self._guessed = self._right = 0

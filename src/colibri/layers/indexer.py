@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from colibri.kernels.attention import index_scores_select
 from colibri.kvcache.latent import LatentCache
 from colibri.layers.linear import Linear
+from colibri.layers.nonfinite import named
 from colibri.layers.norm import LayerNorm
 from colibri.layers.rope import Rope
 from colibri.layers.step import Step
@@ -55,6 +56,7 @@ class Indexer:
             assert isinstance(cache, LatentCache)
             if cache.length > self.topk:
                 own = slice(rows.start, rows.stop)
-                step.selection[i] = index_scores_select(
-                    q[own], w[own], cache.index_keys, step.positions[own], self.topk
-                )
+                with named(self.layer):
+                    step.selection[i] = index_scores_select(
+                        q[own], w[own], cache.index_keys, step.positions[own], self.topk
+                    )

@@ -145,7 +145,9 @@ class Lookahead:
             self.votes.learn(self._last)
         votes = np.bincount(topk_ids.ravel())
         certain = [int(expert) for expert in np.flatnonzero(votes >= self.votes.needed)]
-        self._last = self._experts.hint(layer, certain, len(certain))
+        # What any row votes for is rather kept: it may well be wanted.
+        keep = [int(expert) for expert in np.flatnonzero(votes)]
+        self._last = self._experts.hint(layer, certain, len(certain), keep)
 
     def _learn(self, rows: int, seconds: float) -> None:
         total = Guesses()

@@ -9,6 +9,7 @@ from colibri.experts.base import ExpertExecutor
 from colibri.kernels import ops
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
+from colibri.layers.nonfinite import named
 from colibri.layers.step import Step
 from colibri.routing.base import Router
 
@@ -26,7 +27,8 @@ class MoE:
 
     def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
         step.clock.enter("route")
-        topk_ids, topk_weights = self.router.route(self.gate(x))
+        with named(self.layer):
+            topk_ids, topk_weights = self.router.route(self.gate(x))
         step.clock.enter("experts")
         shared = None
 

@@ -47,15 +47,11 @@ def rope_from_config(
 ) -> Rope:
     """`rope_parameters` (new) or `rope_theta` + `rope_scaling` (old) of a config."""
     given = {k: v for k, v in dict(parameters or scaling or {}).items() if v is not None}
-    base = _number(given, "rope_theta", theta if theta is not None else 10000.0)
-    if not 1.0 < base < 1e12:
-        raise ConfigError(f"config.json: rope_theta = {base} is out of range (1, 1e12)")
+    base = _number(given, "rope_theta", 10000.0 if theta is None else theta, 1.01, 1e12)
     kind = given.get("rope_type", given.get("type", "default"))
     if kind == "default":
         return Rope(_default(base, dims), 1.0, interleaved)
-    factor = _number(given, "factor", None)
-    if factor < 1.0:
-        raise ConfigError(f"config.json: rope factor = {factor} is below 1")
+    factor = _number(given, "factor", None, 1.0, 1e6)
     if kind == "linear":
         return Rope(
             (_default(base, dims) / np.float32(factor)).astype(np.float32), 1.0, interleaved
@@ -68,10 +64,14 @@ def rope_from_config(
     )
 
 
-def _number(given: Mapping[str, Any], field: str, default: float | None) -> float:
+def _number(
+    given: Mapping[str, Any], field: str, default: float | None, low: float, high: float
+) -> float:
     value = given.get(field, default)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise ConfigError(f"config.json: rope field {field} = {value!r} is not a finite number")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+        raise ConfigError(
+            f"config.json: rope field {field} = {value!r} is not a number from {low:g} to {high:g}"
+        )
     return float(value)
 
 
@@ -92,8 +92,11 @@ def _yarn(
     given: Mapping[str, Any],
     interleaved: bool,
 ) -> Rope:
-    original = _number(given, "original_max_position_embeddings", float(max_positions))
-    fast, slow = _number(given, "beta_fast", 32.0), _number(given, "beta_slow", 1.0)
+    original = _number(given, "original_max_position_embeddings", max_positions, 1, 1 << 24)
+    fast, slow = (
+        _number(given, "beta_fast", 32, 1e-3, 1e6),
+        _number(given, "beta_slow", 1, 1e-3, 1e6),
+    )
 
     def dim_of(rotations: float) -> float:
         return dims * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
@@ -114,13 +117,13 @@ def _yarn(
 
 def _yarn_scale(factor: float, given: Mapping[str, Any]) -> float:
     if "attention_factor" in given:
-        return _number(given, "attention_factor", None)
+        return _number(given, "attention_factor", None, 1e-3, 1e3)
 
     def mscale(weight: float) -> float:
         return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
 
     if given.get("mscale") and given.get("mscale_all_dim"):
-        return mscale(_number(given, "mscale", None)) / mscale(
-            _number(given, "mscale_all_dim", None)
+        return mscale(_number(given, "mscale", None, 0, 1e3)) / mscale(
+            _number(given, "mscale_all_dim", None, 0, 1e3)
         )
     return mscale(1.0)

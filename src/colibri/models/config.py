@@ -1,6 +1,7 @@
 """Reading a Hugging Face config.json into typed fields: null means absent, anything else wrong is
 named."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ class DecoderConfig(msgspec.Struct, frozen=True, kw_only=True):
     rope_theta: float | None = None
     rope_scaling: dict[str, Any] | None = None
     rope_parameters: dict[str, Any] | None = None
+    layer_types: list[str] | None = None  # said by other fields too; checked, not used
 
     @property
     def kv_heads(self) -> int:
@@ -50,6 +52,8 @@ class DecoderConfig(msgspec.Struct, frozen=True, kw_only=True):
             self.kv_heads,
             f"a divisor of num_attention_heads ({self.num_attention_heads})",
         )
+        if self.layer_types is not None:
+            of_length("layer_types", self.layer_types, self.num_hidden_layers)
         refuse_unless(0 < self.rms_norm_eps < 1, "rms_norm_eps", self.rms_norm_eps, "in (0, 1)")
 
 
@@ -68,6 +72,10 @@ def parse_config(
         parsed = msgspec.convert(present, kind, strict=True)
     except msgspec.ValidationError as error:
         raise ConfigError(f"config.json: {error}") from None
+    for field in kind.__struct_fields__:
+        value = getattr(parsed, field)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"config.json: {field} = {value} is not a finite number")
     parsed.check()
     return parsed
 

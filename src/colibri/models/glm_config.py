@@ -85,6 +85,7 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
         in_range("n_routed_experts", self.n_routed_experts, 1, 1 << 16)
         in_range("num_experts_per_tok", self.num_experts_per_tok, 1, self.n_routed_experts)
         in_range("first_k_dense_replace", self.first_k_dense_replace, 0, self.num_hidden_layers)
+        in_range("routed_scaling_factor", self.routed_scaling_factor, 0, 1e4)
         in_range("num_nextn_predict_layers", self.num_nextn_predict_layers, 0, 8)
         self._check_groups()
         for name, values, allowed in (

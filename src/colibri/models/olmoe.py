@@ -32,6 +32,8 @@ class OlmoeConfig(GQAConfig, frozen=True, kw_only=True):
         in_range("intermediate_size", self.intermediate_size, 1, 1 << 20)
         in_range("num_experts", self.num_experts, 1, 1 << 16)
         in_range("num_experts_per_tok", self.num_experts_per_tok, 1, self.num_experts)
+        if self.clip_qkv is not None:
+            in_range("clip_qkv", self.clip_qkv, 1e-6, 1e9)
 
 
 def parse(config: Mapping[str, Any]) -> OlmoeConfig:

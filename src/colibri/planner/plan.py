@@ -22,7 +22,8 @@ DEFAULT_CONTEXT = 8192
 SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
 PAIR_BUFFER_BYTES = 64 * MB
 WORKING_BYTES = 16 * MB  # Python's own growth, thread stacks, load buffers
-SAMPLING_BYTES = 32  # a vocabulary entry: logits, probabilities, their order
+LOGIT_ROWS = 16  # of a step whose logits exist at a time
+SAMPLING_BYTES = 28 + 4 * LOGIT_ROWS  # a vocabulary entry: probabilities, their order, logits
 AVAILABLE_SHARE = 0.9  # of what is free now, for `--ram auto`
 
 
@@ -107,8 +108,9 @@ def make_plan(
     budget = _budget(config, machine)
     fixed = machine.rss_bytes + WORKING_BYTES + trunk + embedding + context * sizes.state_bytes
     chunk = config.prefill_chunk or _chunk(budget - fixed, context, sizes)
-    pairs = min(chunk * sizes.pair_bytes, PAIR_BUFFER_BYTES)
-    activations = chunk * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
+    rows = max(chunk, LOGIT_ROWS)  # so many sequences may decode together
+    pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
+    activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
     slots = _slots(config, layers, budget - fixed - activations)
     plan = Plan(
         budget_bytes=budget,

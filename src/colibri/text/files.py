@@ -1,5 +1,6 @@
 """Small text files beside a model, read whole, bounded, with damage named in words."""
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     kind.
     """
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would be waited for
+            raise TokenizerError(f"{path}: is no regular file")
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except FileNotFoundError:
