@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from colibri.config import (
     OTHER_VARIABLES,
     SETTINGS,
     EngineConfig,
+    EngineSettings,
     default_file,
     parse_bytes,
     unknown_variables,
@@ -236,3 +238,8 @@ def test_the_constructor_checks_too(fields: dict[str, Any]) -> None:
 def test_unknown_flag_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown setting 'frob'"):
         resolve(frob=1)
+
+
+def test_keyword_arguments_of_llm_are_the_settings() -> None:
+    fields = {field.name for field in dataclasses.fields(EngineConfig)}
+    assert set(EngineSettings.__annotations__) == fields - {"model"}

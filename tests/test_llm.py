@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import colibri.llm
+import colibri.runtime
 import golden
 from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
@@ -320,7 +320,7 @@ class FaultyDisk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     disk = FaultyDisk()
     monkeypatch.setattr(
-        colibri.llm, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
+        colibri.runtime, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
     )
     return disk
 

@@ -8,7 +8,7 @@ import pytest
 from faults import Faulty, jitter
 from numpy.typing import NDArray
 
-import colibri.llm
+import colibri.runtime
 from colibri import LLM
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
@@ -44,7 +44,7 @@ def test_lookahead(
 ) -> None:
     """With reads that take unlike times; whole prompt, then token by token, then again warm."""
     slow_experts = functools.partial(StreamedExperts, read=Faulty(jitter))
-    monkeypatch.setattr(colibri.llm, "StreamedExperts", slow_experts)
+    monkeypatch.setattr(colibri.runtime, "StreamedExperts", slow_experts)
     with subject.open(cache_experts=capacity, lookahead=lookahead) as llm:
         whole = llm.forward(subject.prompt)
         state = llm._engine.model.new_state(len(subject.prompt))
@@ -71,7 +71,7 @@ def test_eviction_between_tokens(subject: Any, expected: F32) -> None:
         state = llm._engine.model.new_state(len(subject.prompt))
         rows = []
         for token in subject.prompt:
-            llm._experts.drop_all()
+            llm.experts.drop_all()
             rows.append(advance(llm, [(state, [token])]))
         assert llm.stats().hits == 0
     assert_same_bits(np.concatenate(rows), expected)

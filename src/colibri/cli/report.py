@@ -13,7 +13,8 @@ from colibri.cli.generation import Answer
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from colibri.llm import LLM, Stats
+    from colibri.llm import LLM
+    from colibri.runtime import Stats
 
 # Counters that grow with the model's life; the rest of Stats is a state.
 _COUNTERS = (
