@@ -213,6 +213,17 @@ def test_what_is_no_conversation_is_refused(demo: LLM, messages: Any) -> None:
         demo.chat(messages)
 
 
+def test_a_prompt_far_too_long_is_refused_without_taking_memory() -> None:
+    text = "The quick brown fox. " * 100_000
+    with LLM(context=64) as llm:
+        before = llm.stats().peak_rss_bytes
+        with pytest.raises(CapacityError, match=r"2100000 characters.*63 tokens"):
+            llm.generate(text, GREEDY)
+        with pytest.raises(CapacityError, match=r"characters.*63 tokens"):
+            llm.chat([{"role": "user", "content": text}], GREEDY)
+        assert llm.stats().peak_rss_bytes - before < 100_000_000
+
+
 def test_closed_model_says_so() -> None:
     llm = LLM()
     llm.close()

@@ -17,7 +17,7 @@ from colibri.answer import Chunk, Completion, Progress, chunks, complete
 from colibri.config import EngineConfig, EngineSettings, cpu_of
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
-from colibri.errors import ColibriError, ConfigError, TokenizerError
+from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.planner.plan import Plan
@@ -168,7 +168,7 @@ class LLM:
                 "use `coli run`, or generate() with a prompt of your own"
             )
         text = self.chat_template.render(messages, **template)
-        return self._need_tokenizer().encode(text, add_special_tokens=False)
+        return self._encode(text, add_special_tokens=False)
 
     def forward(self, token_ids: Sequence[int]) -> F32:
         """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
@@ -187,9 +187,18 @@ class LLM:
             )
         return self.tokenizer
 
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        tokenizer, room = self._need_tokenizer(), self.plan.context - 1
+        if tokenizer.exceeds(text, room):
+            raise CapacityError(
+                f"the prompt, of {len(text)} characters, has far more than {room} tokens, for "
+                "which the context leaves room: shorten it, or raise --context"
+            )
+        return tokenizer.encode(text, add_special_tokens)
+
     def _request(self, prompt: Prompt, params: SamplingParams | None) -> Request:
         if isinstance(prompt, str):
-            ids = self._need_tokenizer().encode(prompt, add_special_tokens=True)
+            ids = self._encode(prompt, add_special_tokens=True)
         else:
             ids = whole_numbers(prompt)
         params = self.default_params if params is None else params

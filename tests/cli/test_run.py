@@ -211,3 +211,12 @@ def test_help_tells_the_defaults(coli: Any) -> None:
     assert f"default: the model's, else {SamplingParams().max_tokens}." in text
     assert f"default: the model's, else {SamplingParams().temperature:g}." in text
     assert f"default: the model's, at most {DEFAULT_CONTEXT}" in text
+
+
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_endless_input_is_refused(coli: Any, llm: Any, monkeypatch: Any, command: str) -> None:
+    monkeypatch.setattr("colibri.cli.prompt.LONGEST_BYTES", 100)
+    monkeypatch.setattr("colibri.cli.chat.LONGEST_BYTES", 100)
+    outcome = coli(command, "-q", stdin=b"a" * 101)
+    assert outcome.code == 2
+    assert "standard input" in outcome.err

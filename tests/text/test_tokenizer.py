@@ -239,3 +239,15 @@ def test_config_fields_of_the_wrong_type_are_named(
         return
     with pytest.raises(TokenizerError, match=rf"tokenizer_config\.json: .*{field}"):
         Tokenizer.load(directory)
+
+
+def test_a_long_text_is_judged_by_its_pieces(tmp_path: Path) -> None:
+    kit.save(tmp_path, kit.byte_level())
+    tokenizer = Tokenizer.load(tmp_path)
+    text = "the quick brown fox " * 10_000
+    count = len(tokenizer.encode(text, False))
+    assert tokenizer.exceeds(text, count - 1000)
+    assert not tokenizer.exceeds(text, count)
+    assert not tokenizer.exceeds(text[:60_000], 0)
+    with pytest.raises(TokenizerError, match="half a character"):
+        tokenizer.exceeds(text + "\ud800", 0)

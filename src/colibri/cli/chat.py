@@ -18,7 +18,7 @@ from colibri.cli.options import (
     take_sampling,
     with_given,
 )
-from colibri.cli.prompt import valid_text
+from colibri.cli.prompt import LONGEST_BYTES, valid_text
 from colibri.errors import ColibriError, ConfigError
 
 HELP = (
@@ -62,7 +62,10 @@ def _answer_lines(conversation: Conversation) -> None:
 def _piped_lines() -> Iterator[str]:
     if sys.stdin is None:
         raise ConfigError("standard input is closed; `coli chat` reads its messages there")
-    for number, line in enumerate(sys.stdin.buffer, start=1):
+    lines = iter(lambda: sys.stdin.buffer.readline(LONGEST_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_BYTES:
+            raise ConfigError(f"standard input, line {number}: too long")
         try:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:

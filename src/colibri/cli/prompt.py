@@ -8,6 +8,8 @@ import sys
 
 from colibri.errors import ConfigError
 
+LONGEST_BYTES = 256 << 20  # of a prompt: something that never ends is not read for ever
+
 
 def read_prompt(argument: str | None) -> str:
     """The argument; with "-", or without one when something is piped in, standard input."""
@@ -36,7 +38,9 @@ def _standard_input() -> str:
     """All of it, without the one newline that `echo` adds."""
     if sys.stdin is None:
         raise ConfigError("standard input is closed; give the prompt as an argument")
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(LONGEST_BYTES + 1)
+    if len(data) > LONGEST_BYTES:
+        raise ConfigError(f"standard input holds more than {LONGEST_BYTES >> 20} MiB")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

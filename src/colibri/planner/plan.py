@@ -107,7 +107,9 @@ def make_plan(
     context = _context(config, max_positions)
     budget = _budget(config, machine)
     fixed = machine.rss_bytes + WORKING_BYTES + trunk + embedding + context * sizes.state_bytes
-    chunk = config.prefill_chunk or _chunk(budget - fixed, context, sizes)
+    chunk = min(config.prefill_chunk or context, context)
+    if config.prefill_chunk is None:
+        chunk = _chunk(budget - fixed, context, sizes)
     rows = max(chunk, LOGIT_ROWS)  # so many sequences may decode together
     pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
     activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES

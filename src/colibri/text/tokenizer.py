@@ -15,6 +15,8 @@ from colibri.text.pieces import PieceDecoder, compile_decoder
 from colibri.text.special import SpecialTokens, load_special_tokens
 
 _OTHER_KINDS = ("tokenizer.model", "tiktoken.model", "vocab.json", "merges.txt", "tekken.json")
+_PIECE = 65536  # characters
+_SEAM = 64  # tokens that a cut may have added
 
 
 class Tokenizer:
@@ -71,13 +73,31 @@ class Tokenizer:
         own: encode it without.
         """
         _check_text(text)
-        try:
-            encoding = self._library.encode(text, add_special_tokens=add_special_tokens)
-        except Exception as error:  # the library raises nothing narrower
-            raise TokenizerError(f"the tokenizer cannot encode this text: {error}") from None
+        encoding = self._encode(text, add_special_tokens)
         if not add_special_tokens:
             return list(encoding.ids)
         return self._around(list(encoding.ids), encoding.special_tokens_mask)
+
+    def exceeds(self, text: str, limit: int) -> bool:
+        """Whether a long text has more than `limit` tokens, told from its pieces: as a whole it
+        would take hundreds of bytes a character. False for a short one, which costs nothing.
+        """
+        if len(text) <= _PIECE:
+            return False
+        _check_text(text)
+        count = 0
+        for start in range(0, len(text), _PIECE):
+            piece = self._encode(text[start : start + _PIECE], add_special_tokens=False)
+            count += len(piece.ids) - _SEAM
+            if count > limit:
+                return True
+        return False
+
+    def _encode(self, text: str, add_special_tokens: bool) -> tokenizers.Encoding:
+        try:
+            return self._library.encode(text, add_special_tokens=add_special_tokens)
+        except Exception as error:  # the library raises nothing narrower
+            raise TokenizerError(f"the tokenizer cannot encode this text: {error}") from None
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text of `ids`. Bytes that are no UTF-8 become U+FFFD; ids beyond the vocabulary
