@@ -5,6 +5,7 @@ PYTHON ?= python3
 DEMO := .venv
 DEV := .venv-dev
 ORACLE := .venv-oracle
+ASAN := .venv-asan
 ORACLE_DIR ?= build/oracle
 SEEDS ?= 1 2 3
 PROMPT ?= Tell me a story about a fox.
@@ -16,7 +17,7 @@ PIP_INSTALL := -m pip install -qq
 NATIVE_SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/* csrc/*/*)
 PACKAGE_SOURCES := $(shell find src -type f ! -name '*.pyc')
 
-.PHONY: help demo test check format bench oracle soak clean
+.PHONY: help demo test check format bench oracle soak asan arm vectors clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +28,9 @@ help:
 	@echo 'make bench   kernel benchmarks'
 	@echo 'make oracle  compare with transformers on fresh random checkpoints (installs torch)'
 	@echo 'make soak    the long tests'
+	@echo 'make asan    the kernels and their tests under the address and undefined-behaviour sanitizers'
+	@echo 'make arm     the kernels cross-compiled for aarch64, run under qemu'
+	@echo 'make vectors store the bits of the kernels, after a change that was meant to change them'
 	@echo 'make clean   remove all that was built or installed here'
 
 demo: $(DEMO)/.installed
@@ -56,12 +60,35 @@ bench: $(DEV)/.installed
 soak: $(DEV)/.installed
 	@$(DEV)/bin/python -m pytest -m soak --timeout 3600 $(ARGS)
 
+SANITIZE := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+# kernel_vectors into build/$(1), with the cmake flags $(2)
+define build_vectors
+@mkdir -p build
+@(PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cmake -S . -B build/$(1) -G Ninja -DCOLIBRI_MODULE=OFF -DCOLIBRI_VECTORS=ON $(2) && \
+  $(DEV)/bin/cmake --build build/$(1)) > build/$(1).log 2>&1 || (cat build/$(1).log; exit 1)
+endef
+
+asan: $(DEV)/.installed $(ASAN)/.installed
+	$(call build_vectors,vectors-asan,-DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='$(SANITIZE)')
+	@build/vectors-asan/kernel_vectors > build/vectors-asan.txt
+	@grep '^scalar' build/vectors-asan.txt | cut -d' ' -f2- | diff - tests/native/vectors.txt
+	@echo 'kernel vectors: no finding'
+	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 $(ASAN)/bin/python -m pytest tests/kernels $(ARGS)
+
+arm: $(DEV)/.installed
+	@$(DEV)/bin/python -m pytest tests/native -k aarch64 -rs $(ARGS)
+
+vectors: $(DEV)/.installed
+	$(call build_vectors,vectors)
+	@build/vectors/kernel_vectors | grep '^scalar' | cut -d' ' -f2- > tests/native/vectors.txt
+
 oracle: $(DEV)/.installed $(ORACLE)/.installed
 	@$(ORACLE)/bin/python -m scripts.oracle.make $(ORACLE_DIR) --seeds $(SEEDS)
 	@$(DEV)/bin/python -m scripts.oracle.compare $(ORACLE_DIR)
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(ORACLE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(DEMO) $(DEV) $(ORACLE) $(ASAN) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .benchmarks .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -69,7 +96,7 @@ clean:
 
 $(DEMO)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
 	$(call new_venv,$(DEMO))
-	@echo 'installing colibri into $(DEMO) (compiles the native module, about half a minute)'
+	@echo 'installing colibri into $(DEMO) (compiles the native module, about a minute)'
 	@$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 
@@ -86,6 +113,15 @@ $(DEV)/.installed: $(NATIVE_SOURCES) $(DEV)/.modules
 	@$(DEV)/bin/python $(PIP_INSTALL) --upgrade 'pip>=25.1'
 	@$(DEV)/bin/python $(PIP_INSTALL) --group build --group dev
 	@$(DEV)/bin/python $(PIP_INSTALL) --no-build-isolation -e .
+	@touch $@
+
+$(ASAN)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
+	$(call new_venv,$(ASAN))
+	@echo 'installing colibri with sanitizers into $(ASAN)'
+	@$(ASAN)/bin/python $(PIP_INSTALL) --upgrade 'pip>=25.1'
+	@$(ASAN)/bin/python $(PIP_INSTALL) --group build --group dev
+	@CXX=g++ CXXFLAGS='$(SANITIZE)' $(ASAN)/bin/python $(PIP_INSTALL) --no-build-isolation \
+	  -Cbuild-dir=build/asan -Ccmake.build-type=Debug -Cinstall.strip=false .
 	@touch $@
 
 $(ORACLE)/.installed: pyproject.toml

@@ -13,17 +13,19 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Compilers of 2022 do not all know this name in __builtin_cpu_supports.
-bool has_avx_vnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+struct Registers { unsigned a, b, c, d; };
+Registers cpuid(unsigned leaf, unsigned part) {
+  Registers r{};
+  if (!__get_cpuid_count(leaf, part, &r.a, &r.b, &r.c, &r.d)) return {};
+  return r;
 }
 
+// The built-in function also asks whether the system saves the registers; not every compiler knows each name.
 bool supported(Path p) {
   __builtin_cpu_init();
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (cpuid(1, 0).c >> 29 & 1);  // f16c
   if (p == Path::avx2) return avx2;
-  if (p == Path::avxvnni) return avx2 && has_avx_vnni();
+  if (p == Path::avxvnni) return avx2 && (cpuid(7, 1).a >> 4 & 1);
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vnni");

@@ -20,8 +20,18 @@ COLI_INLINE void load_group(const uint8_t* row, Dtype dtype, int64_t col, int64_
   for (int i = 0; i < 4; i++) out[i] = load_as(p + 16 * i * size, dtype);
 }
 
+int32_t bits_max(const f32x16 w[4]) {
+  i32x16 m = as_int(w[0]);
+  for (int i = 1; i < 4; i++) m = imax(m, as_int(w[i]));
+  return reduce_max(m);
+}
+
 // The element with the largest magnitude, the first of equals.
 float signed_max(const f32x16 w[4], int32_t bits) {
+  f32x16 negated[4];
+  for (int i = 0; i < 4; i++) negated[i] = sub(zero(), w[i]);
+  bool positive = bits_max(w) == bits, negative = bits_max(negated) == bits;
+  if (positive != negative) return positive ? float_of_bits(bits) : -float_of_bits(bits);
   alignas(64) int32_t v[64];
   for (int i = 0; i < 4; i++) istore(v + 16 * i, as_int(w[i]));
   for (int i = 0; i < 64; i++)
@@ -47,22 +57,21 @@ uint16_t quantize_weights(const f32x16 w[4], int32_t bits, Scheme scheme, float 
   return half;
 }
 
-uint32_t four(const int8_t* q, uint32_t offset) {
-  uint32_t v = 0;
-  for (int b = 0; b < 4; b++) v |= ((uint32_t)(q[b] + (int)offset) & 255u) << 8 * b;
-  return v;
-}
-
-// Little-endian words: byte b is input b.
-void put_word(uint8_t* p, uint32_t v) {
-  for (int b = 0; b < 4; b++) p[b] = (uint8_t)(v >> 8 * b);
-}
-
+// Four inputs at a time; byte b of a word is input b.
 void put_weights(const int8_t q[64], Scheme scheme, int r, uint8_t* out) {
+  uint32_t four[16];
+  std::memcpy(four, q, 64);
   if (scheme == Scheme::int4)
-    for (int j = 0; j < 8; j++) put_word(out + 64 * j + 4 * r, four(q + 8 * j, 8) | four(q + 8 * j + 4, 8) << 4);
+    for (int j = 0; j < 8; j++) {
+      // + 8: of a number in -8..7 its four low bits, the highest of them flipped
+      uint32_t pair = ((four[2 * j] & 0x0f0f0f0fu) | (four[2 * j + 1] & 0x0f0f0f0fu) << 4) ^ 0x88888888u;
+      std::memcpy(out + 64 * j + 4 * r, &pair, 4);
+    }
   else
-    for (int j = 0; j < 16; j++) put_word(out + 64 * j + 4 * r, four(q + 4 * j, 128));
+    for (int j = 0; j < 16; j++) {
+      uint32_t word = four[j] ^ 0x80808080u;  // + 128: the highest bit flipped
+      std::memcpy(out + 64 * j + 4 * r, &word, 4);
+    }
 }
 
 void widen(ScaleRange& range, float scale) {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from colibri.config import (
     OTHER_VARIABLES,
     SETTINGS,
     EngineConfig,
+    EngineSettings,
     default_file,
     parse_bytes,
     unknown_variables,
@@ -109,6 +111,7 @@ _EXAMPLES = {
     "activations": "int8",
     "cpu": "avx2",
     "direct": "on",
+    "lookahead": "2",
 }
 
 
@@ -138,6 +141,10 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"CTX": "4096"}, {"context": 4096}),
         ({"DIRECT": "1"}, {"direct": "on"}),
         ({"DIRECT": "0"}, {"direct": "off"}),
+        ({"PILOT": "0"}, {"lookahead": "off"}),
+        ({"PILOT": "1"}, {"lookahead": 1}),
+        ({"PILOT": "1", "COLI_LOOKAHEAD": "auto"}, {"lookahead": "auto"}),
+        ({"COLI_READERS": "Auto"}, {"readers": "auto"}),
         ({"RAM_GB": "24", "COLI_RAM": "2GB"}, {"ram": "2GB"}),
         ({"COLI_RAM": "", "COLI_CPU": ""}, {}),
     ],
@@ -172,6 +179,8 @@ def test_bad_variable_is_named_with_its_range(name: str, value: str) -> None:
     [
         ("rams = '1GB'", "did you mean ram"),
         ("zzz = 1", "known: model, ram"),
+        ("ram = 6", "ram: 6 has no unit"),
+        ("ram = 1.5", "ram: 1.5 has no unit"),
         ("readers = true", "readers: True"),
         ("readers = 1.5", "readers: 1.5"),
         ("cpu = ['avx2']", "cpu: "),
@@ -229,3 +238,8 @@ def test_the_constructor_checks_too(fields: dict[str, Any]) -> None:
 def test_unknown_flag_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown setting 'frob'"):
         resolve(frob=1)
+
+
+def test_keyword_arguments_of_llm_are_the_settings() -> None:
+    fields = {field.name for field in dataclasses.fields(EngineConfig)}
+    assert set(EngineSettings.__annotations__) == fields - {"model"}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import colibri.llm
+import colibri.runtime
 import golden
 from colibri import LLM, SamplingParams
 from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
@@ -174,6 +174,24 @@ def test_cpu_path_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         LLM()
 
 
+def test_a_trunk_stored_packed_is_named_as_it_is(
+    demo: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = demo.forward([1, 2, 3])
+    with LLM(trunk_bits=4, embed_bits=4) as llm:
+        assert "trunk at 8 bits, embedding at 8 bits" in llm.load_line
+        assert llm.plan.trunk_bytes == demo.plan.trunk_bytes
+        assert (llm.forward([1, 2, 3]) == expected).all()
+    assert [r.getMessage().split(":")[0] for r in caplog.records] == [
+        "--trunk-bits 4",
+        "--embed-bits 4",
+    ]
+    with pytest.raises(ConfigError, match=r"--trunk-bits source: .* stored at 8 bits; use 8"):
+        LLM(trunk_bits="source")
+    with pytest.raises(ConfigError, match=r"--embed-bits 32: .* stored at 8 bits; use 8"):
+        LLM(embed_bits=32)
+
+
 def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     with LLM(activations="int8") as llm:
         llm.chat(QUESTION, GREEDY)
@@ -181,9 +199,18 @@ def test_lossy_activations_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("less exact" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_fewer_bits_than_are_stored_are_not_promised(caplog: pytest.LogCaptureFixture) -> None:
-    with LLM(trunk_bits=4):
-        assert "stored at 8 bits stays so" in caplog.text
+def test_a_model_is_called_by_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden.tiny("olmoe"))
+    with LLM(".") as llm:
+        assert llm.load_line.startswith("olmoe (olmoe)")
+
+
+@pytest.mark.parametrize(
+    "messages", ["Hello", [], ["Hello"], [{"content": "Hello"}], {"role": "user", "content": "x"}]
+)
+def test_what_is_no_conversation_is_refused(demo: LLM, messages: Any) -> None:
+    with pytest.raises(ConfigError, match="messages must be a list"):
+        demo.chat(messages)
 
 
 def test_a_prompt_far_too_long_is_refused_without_taking_memory() -> None:
@@ -304,7 +331,7 @@ class FaultyDisk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     disk = FaultyDisk()
     monkeypatch.setattr(
-        colibri.llm, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
+        colibri.runtime, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
     )
     return disk
 

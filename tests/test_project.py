@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,13 @@ def test_dependency_directions() -> None:
     tool = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout
+
+
+def test_architecture_page_shows_the_directions_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert "```\n" + "\n".join(contract["layers"]) + "\n```\n" in page
 
 
 def test_stub_says_what_the_native_module_says() -> None:

@@ -107,7 +107,7 @@ COLI_INLINE void store_i8(int8_t* p, i32x16 a) {
 }
 COLI_INLINE void prefetch(const void*) {}
 
-// Round to nearest, ties to even; the caller keeps |x| below 65520 and finite.
+// Round to nearest, ties to even. x is not NaN.
 COLI_INLINE uint16_t to_half(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
@@ -119,6 +119,7 @@ COLI_INLINE uint16_t to_half(float x) {
     std::memcpy(&mag, &m, 4);
     return (uint16_t)(sign | (mag - 0x3f000000u));
   }
+  if (mag >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);  // 65520: infinite
   mag += 0xfffu + (mag >> 13 & 1u);
   return (uint16_t)(sign | (mag - 0x38000000u) >> 13);
 }

@@ -17,6 +17,10 @@ __all__ = ["LLM", "SamplingParams", "__version__"]
 _HOMES = {"LLM": "colibri.llm", "SamplingParams": "colibri.sampling"}
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version

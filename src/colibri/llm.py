@@ -1,34 +1,28 @@
-"""The composition root: from a path and wishes to a model that answers. Only here are
-implementations chosen."""
+"""The public class: a model that answers text with text."""
 
 import logging
 import operator
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast, overload
+from typing import Any, Self, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
-from colibri.config import EngineConfig, cpu_of
-from colibri.container.reader import Container, open_container
+from colibri.config import EngineConfig, EngineSettings, cpu_of
 from colibri.engine.engine import Engine, check_ids
-from colibri.engine.request import Request, Watch
-from colibri.engine.thread import EngineThread
+from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
-from colibri.hardware import probe
-from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
-from colibri.models.loader import TrunkLoader
-from colibri.models.registry import family_for
-from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Machine, bits_text, make_plan
+from colibri.planner.plan import Plan
 from colibri.routing.base import RouterFactory, own_router
+from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
@@ -40,23 +34,6 @@ Prompt = str | Sequence[int]
 Message = Mapping[str, Any]
 
 logger = logging.getLogger("colibri")
-
-
-@dataclass(frozen=True)
-class Stats:
-    """Counters since the model was loaded."""
-
-    prefill_tokens: int
-    prefill_seconds: float
-    decode_tokens: int
-    decode_seconds: float
-    hits: int
-    misses: int
-    bytes_read: int
-    read_seconds: float
-    wait_seconds: float
-    rss_bytes: int
-    peak_rss_bytes: int
 
 
 def embedded_model() -> Path:
@@ -72,7 +49,7 @@ class LLM:
     COLI_CPU is heeded. May be called from several threads: calls queue on the engine's own.
     """
 
-    def __init__(self, model: str | Path | None = None, **settings: Any) -> None:
+    def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:
         known = {f.name for f in fields(EngineConfig)} - {"model"}
         for name in settings.keys() - known:
             raise ConfigError(
@@ -103,76 +80,20 @@ class LLM:
         clock: Clock = NO_CLOCK,
     ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
-        container = open_container(self._path, lambda c: family_for(c).weights_of(c))
+        container = open_model(self._path, config)
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        _configure_cpu(config)
-        self._start(config, container, make_router, clock)
-        if config.activations == "int8":
-            logger.warning("activations int8: one plane instead of two, so logits are less exact")
-        stored, bits = container.stored_bits, config.trunk_bits
-        if stored and isinstance(bits, int) and bits < stored:
-            logger.warning("trunk_bits %d: what is stored at %d bits stays so", bits, stored)
-
-    def _start(
-        self,
-        config: EngineConfig,
-        container: Container,
-        make_router: RouterFactory,
-        clock: Clock,
-    ) -> None:
-        family = family_for(container.config)
-        model_config = family.parse(container.config)
-        positions, vocab = model_config.max_position_embeddings, model_config.vocab_size
-        sizes = family.sizes(model_config)
-        self.plan = make_plan(config, container, sizes, positions, vocab, _machine())
-        planes = 2 if config.activations == "int8x2" else 1
-        layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
-        watch = Watch()
-        experts = self._experts = StreamedExperts(
-            layers,
-            slots_per_layer=dict(self.plan.slots),
-            planes=planes,
-            readers=config.readers,
-            pair_buffer_bytes=PAIR_BUFFER_BYTES,
-            direct=config.direct,
-            cancelled=watch.cancelled,
-        )
-        try:
-            bits = self.plan.trunk_bits
-            loader = TrunkLoader(container, bits, config.embed_bits, planes, make_router)
-            model = family.build(model_config, loader, experts)
-        except BaseException:
-            experts.close()
-            raise
-        engine = Engine(
-            model,
-            context=self.plan.context,
-            prefill_chunk=self.plan.prefill_chunk,
-            logit_rows=LOGIT_ROWS,
-            watch=watch,
-            bytes_read=lambda: experts.stats().bytes_read,
-            clock=clock,
-        )
-        self._counters = engine.stats
-        self._vocab_size = vocab
-        # Nothing else holds the engine, nor does it hold this object: closed or forgotten, the
-        # model's memory goes back at once.
-        self._thread = EngineThread(engine, at_end=experts.close)
-        weakref.finalize(self, self._thread.close)
-        scheme = next(iter(layers.values())).layout.scheme if layers else "none"
-        self.load_line = (
-            f"{self._path.name} ({family.name}): experts {scheme}, "
-            f"trunk at {bits_text(self.plan.trunk_bits)}, embedding {config.embed_bits} bits, "
-            f"activations {config.activations}, "
-            f"{cpu.active_path()} on {cpu.num_threads()} threads"
-        )
+        self._runtime = Runtime(container, config, make_router, clock)
+        # The engine does not hold this object: closed or forgotten, its memory goes back at once.
+        weakref.finalize(self, self._runtime.thread.close)
+        self.plan: Plan = self._runtime.plan
+        self.load_line = self._runtime.load_line
 
     @property
     def experts(self) -> StreamedExperts:
         """The executor with its cache and counters, for measuring: between answers only."""
-        return self._experts
+        return self._runtime.experts
 
     @cached_property
     def chat_template(self) -> ChatTemplate | None:
@@ -182,11 +103,11 @@ class LLM:
     def close(self) -> None:
         """End what runs and give the memory back. A model that nobody holds any more, or that is
         open when Python ends, closes itself."""
-        self._thread.close()
+        self._runtime.thread.close()
 
     @property
     def _engine(self) -> Engine:
-        return self._thread.engine
+        return self._runtime.thread.engine
 
     def __enter__(self) -> Self:
         return self
@@ -253,23 +174,11 @@ class LLM:
         """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
         state. The array is the caller's own: the memory budget does not hold it."""
         ids, engine = whole_numbers(token_ids), self._engine
-        return self._thread.call(lambda: engine.forward(ids), len(ids))
+        return self._runtime.thread.call(lambda: engine.forward(ids), len(ids))
 
     def stats(self) -> Stats:
-        engine, experts, rss = self._counters, self._experts.stats(), probe.rss_bytes()
-        return Stats(
-            prefill_tokens=engine.prefill_tokens,
-            prefill_seconds=engine.prefill_seconds,
-            decode_tokens=engine.decode_tokens,
-            decode_seconds=engine.decode_seconds,
-            hits=experts.hits,
-            misses=experts.misses,
-            bytes_read=experts.bytes_read,
-            read_seconds=experts.read_seconds,
-            wait_seconds=experts.wait_seconds,
-            rss_bytes=rss,
-            peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
-        )
+        """Counters since the model was loaded."""
+        return self._runtime.stats()
 
     def _need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
@@ -292,23 +201,25 @@ class LLM:
             ids = self._encode(prompt, add_special_tokens=True)
         else:
             ids = whole_numbers(prompt)
-        params = params or self.default_params
+        params = self.default_params if params is None else params
+        if not isinstance(params, SamplingParams):
+            raise ConfigError(f"params: {type(params).__name__} is no SamplingParams")
         if params.stop:
             self._need_tokenizer()
-        check_ids(ids, self._vocab_size, self.plan.context - 1)
+        check_ids(ids, self._runtime.vocab_size, self.plan.context - 1)
         return Request(ids, params, self._eos)
 
     def _stream(
         self, request: Request, on_progress: Progress | None, *, continues: bool
     ) -> Iterator[Chunk]:
         # A generator: nothing is computed for an iterator that nobody starts.
-        self._thread.submit(request)
+        self._runtime.thread.submit(request)
         yield from chunks(request, self._assembler(request, continues), on_progress)
 
     def _complete_all(self, requests: list[Request], *, continues: bool = True) -> list[Completion]:
         try:
             for request in requests:
-                self._thread.submit(request)
+                self._runtime.thread.submit(request)
             return [complete(r, self._assembler(r, continues)) for r in requests]
         finally:
             for request in requests:
@@ -331,16 +242,3 @@ def whole_numbers(token_ids: Sequence[int]) -> list[int]:
 def _tokenizer(path: Path) -> Tokenizer | None:
     """None where the model has none: token ids still work."""
     return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
-
-
-def _configure_cpu(config: EngineConfig) -> None:
-    here = cpu.supported_paths()
-    if config.cpu != "auto" and config.cpu not in here:
-        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
-    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
-
-
-def _machine() -> Machine:
-    facts = probe.facts()
-    total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
-    return Machine(total, facts.usable_bytes, probe.rss_bytes())

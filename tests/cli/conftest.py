@@ -27,6 +27,12 @@ class Stats:
     bytes_read: int = 0
     read_seconds: float = 0.0
     wait_seconds: float = 0.0
+    prefetch_reads: int = 0
+    prefetch_useful: int = 0
+    prefetch_wasted_bytes: int = 0
+    prefetch_expired: int = 0
+    lookahead_missing: int = 0
+    lookahead_right: int = 0
     rss_bytes: int = 50_000_000
     peak_rss_bytes: int = 60_000_000
 
@@ -59,6 +65,7 @@ class FakeLLM:
             lines=lambda: ["budget 1 GB"], budget_bytes=10**9, peak_bytes=9 * 10**8
         )
         self._stats = Stats()
+        self.counted: dict[str, int] = {}  # besides
 
     def from_config(self, config: EngineConfig) -> FakeLLM:
         self.configs.append(config)
@@ -96,6 +103,7 @@ class FakeLLM:
                     decode_seconds=self._stats.decode_seconds + 0.5,
                     hits=self._stats.hits + 3,
                     misses=self._stats.misses + 1,
+                    **self.counted,
                 )
                 last = number == len(self.pieces)
                 yield SimpleNamespace(
@@ -134,7 +142,8 @@ def llm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeLLM:
     fake = FakeLLM()
     fake.path = tmp_path / "demo"
     fake.path.mkdir()
-    (fake.path / "config.json").write_text("{}")
+    (fake.path / "config.json").write_text('{"model_type": "olmoe"}')
+    (fake.path / "tokenizer.json").write_text("{}")
     (fake.path / "chat_template.jinja").write_text("{{ messages }}")
     module = SimpleNamespace(LLM=fake, embedded_model=lambda: fake.path)
     monkeypatch.setitem(sys.modules, "colibri.llm", module)

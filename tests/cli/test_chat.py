@@ -78,3 +78,11 @@ def test_failed_turn_takes_the_question_back(llm: Any, capsys: Any) -> None:
     chat._try(conversation, "long")
     assert conversation.messages == []
     assert "coli: error: context is full" in capsys.readouterr().err
+
+
+def test_an_answer_that_was_cut_off_says_so(llm: Any, capsys: Any) -> None:
+    llm.finish_reason = "length"
+    Conversation(llm, llm.default_params, None, quiet=False).ask("hi")
+    assert "--max-tokens" in capsys.readouterr().err
+    _conversation(llm).ask("hi")
+    assert capsys.readouterr().err == ""

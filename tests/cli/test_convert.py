@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -23,13 +24,24 @@ def test_convert_then_info_then_run(coli: Any, source: str, tmp_path: Path) -> N
     target = str(tmp_path / "converted")
     outcome = coli("convert", source, target)
     assert (outcome.code, outcome.out) == (0, "")
-    assert "ready" in outcome.err
+    assert re.search(
+        r"converted: .* in 6 files, ready; .* in and .* out in .*: .* MB/s in", outcome.err
+    )
     assert "no tokenizer.json" in outcome.err
     info = coli("info", target)
-    for fact in ("olmoe", "converted by colibri", "int4-gs64", "f32 trunk", "8 a layer, 2 chosen"):
+    for fact in (
+        "no tokenizer.json",
+        "olmoe",
+        "converted by colibri",
+        "int4-gs64",
+        "f32 trunk",
+        "8 a layer, 2 chosen",
+    ):
         assert fact in info.out
     outcome = coli("run", "-q", "--model", target, "--ids", "--max-tokens", "3", "1 2 3")
     assert (outcome.code, len(outcome.out.split())) == (0, 3)
+    assert coli("run", "-q", "--model", target, "--ids", "1 999999").code == 2
+    assert "tokenizer, chat template" in coli("info").out
 
 
 def test_finished_conversion_is_left_alone(coli: Any, source: str, tmp_path: Path) -> None:
@@ -83,13 +95,16 @@ def test_progress_lines(coli: Any, source: str, tmp_path: Path, monkeypatch: Any
 
     monkeypatch.setattr("colibri.cli.progress._SPARSE_SECONDS", 0.0)
     monkeypatch.setattr("colibri.convert.loop.convert", convert)
-    line = "experts e.safetensors, 1.00 GB of 4.00 GB, 500.0 MB/s, about 6.00 s left\n"
+    line = "1.00 GB of 4.00 GB, 500.0 MB/s, about 6.00 s left, e.safetensors\n"
     assert line in coli("convert", source, str(tmp_path / "c")).err
     assert line not in coli("convert", "-q", source, str(tmp_path / "c")).err
 
 
+KINDS = ["missing", "file", "empty", "gguf", "gguf file", "bin", "unsupported", "no type", "html"]
+
+
 @pytest.mark.parametrize("command", ["info", "run", "chat", "convert"])
-@pytest.mark.parametrize("kind", ["missing", "file", "empty", "unsupported", "no type", "html"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_bad_model_paths(coli: Any, tmp_path: Path, command: str, kind: str) -> None:
     path, code, says = _bad_path(tmp_path, kind)
     arguments = {
@@ -99,8 +114,6 @@ def test_bad_model_paths(coli: Any, tmp_path: Path, command: str, kind: str) -> 
         "convert": ["convert", str(path), str(tmp_path / "target")],
     }[command]
     outcome = coli(*arguments, stdin=["hello"])
-    if command == "chat" and kind in ("unsupported", "no type"):
-        code, says = 4, "no chat template"
     assert outcome.code == code, outcome.err
     assert says in outcome.err
     assert outcome.out == ""
@@ -117,6 +130,15 @@ def _bad_path(folder: Path, kind: str) -> tuple[Path, int, str]:
     path.mkdir()
     if kind == "empty":
         return path, 4, "no config.json"
+    if kind.startswith("gguf"):
+        (path / "q4.gguf").write_text("GGUF")
+        return path / "q4.gguf" if kind == "gguf file" else path, 3, "GGUF"
+    if kind == "bin":
+        (path / "config.json").write_text((tiny("olmoe") / "config.json").read_text())
+        (path / "tokenizer.json").write_text("{}")
+        (path / "chat_template.jinja").write_text("x")
+        (path / "pytorch_model.bin").write_text("PK")
+        return path, 3, "PyTorch"
     if kind == "html":
         (path / "config.json").write_text("<html>sign in</html>")
         return path, 4, "config.json"

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from golden import tiny
+
 COLI = [sys.executable, "-c", "from colibri.cli import main; main()"]
 LONG = ["--ignore-eos", "--max-tokens", "1900", "--seed", "1"]
 
@@ -115,7 +117,7 @@ class Terminal:
         environment = os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
         self.process = start(*arguments, **streams, env=environment, start_new_session=True)
         os.close(slave)
-        self.seen = ""
+        self.seen = self.all = ""
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -126,7 +128,9 @@ class Terminal:
         while text not in self.seen:
             assert time.monotonic() < end, self.seen
             if select.select([self._master], [], [], 0.2)[0]:
-                self.seen += os.read(self._master, 65536).decode(errors="replace")
+                news = os.read(self._master, 65536).decode(errors="replace")
+                self.seen += news
+                self.all += news
         self.seen = self.seen.partition(text)[2]
 
     def close(self) -> int:
@@ -148,6 +152,17 @@ def test_chat_in_a_terminal() -> None:
     terminal.wait_for("ended by interruption")
     terminal.wait_for(READY)
     terminal.type("\x04")
+    assert terminal.close() == 0
+
+
+def test_conversion_in_a_terminal(tmp_path: Path) -> None:
+    refused = Terminal("convert", "/nonexistent/model", str(tmp_path / "none"))
+    refused.wait_for("no such directory")
+    assert refused.close() == 4
+    assert refused.all.startswith("coli: error")  # and no bar before it
+    terminal = Terminal("convert", str(tiny("olmoe")), str(tmp_path / "out"))
+    terminal.wait_for("━" * 18)
+    terminal.wait_for("ready")
     assert terminal.close() == 0
 
 

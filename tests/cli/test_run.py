@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from colibri.errors import CapacityError, ReadError
+from colibri.planner.plan import DEFAULT_CONTEXT
 
 
 def test_text_goes_to_stdout_and_facts_to_stderr(coli: Any, llm: Any) -> None:
@@ -132,6 +133,21 @@ def test_progress_is_sparse_without_a_terminal(coli: Any, llm: Any, monkeypatch:
     assert line not in coli("run", "-q", "x").err
 
 
+def test_without_reads_ahead_there_is_no_line_of_them(coli: Any, llm: Any) -> None:
+    outcome = coli("run", "x")
+    assert "disk " in outcome.err
+    assert "ahead " not in outcome.err
+
+
+def test_reads_ahead_have_a_line(coli: Any, llm: Any) -> None:
+    llm.counted = {
+        "prefetch_reads": 1200, "prefetch_useful": 900, "prefetch_wasted_bytes": 3_400_000,
+        "lookahead_missing": 2000, "lookahead_right": 1500,
+    }  # fmt: skip
+    line = "ahead    1,200 experts read ahead, 900 useful, 3.4 MB wasted; 75.0 % of the missing"
+    assert line in coli("run", "x").err
+
+
 def test_stats_json_holds_the_facts(coli: Any, llm: Any, tmp_path: Path) -> None:
     target = tmp_path / "stats.json"
     assert coli("run", "-q", "--stats-json", str(target), "x").code == 0
@@ -160,6 +176,41 @@ def test_model_text_cannot_drive_the_terminal(coli: Any, llm: Any, monkeypatch: 
     assert "\x1b" not in out
     assert "\x9b" not in out
     assert "b\tc\n" in out
+
+
+@pytest.mark.parametrize("chat", [[], ["--chat"]])
+def test_model_without_tokenizer_is_not_loaded_for_text(
+    coli: Any, llm: Any, chat: list[str]
+) -> None:
+    (llm.path / "tokenizer.json").unlink()
+    outcome = coli("run", *chat, "Hello")
+    assert outcome.code == 4
+    assert "no tokenizer.json" in outcome.err
+    assert "--ids" in outcome.err
+    assert llm.configs == []
+    assert coli("run", "--ids", "1 2").code == 0
+
+
+def test_run_with_chat_needs_a_template_before_it_loads(coli: Any, llm: Any) -> None:
+    (llm.path / "chat_template.jinja").unlink()
+    outcome = coli("run", "--chat", "Hello")
+    assert outcome.code == 4
+    assert "no chat template" in outcome.err
+    assert llm.configs == []
+
+
+def test_an_answer_that_was_cut_off_says_so(coli: Any, llm: Any) -> None:
+    llm.finish_reason = "length"
+    assert "--max-tokens" in coli("run", "x").err
+
+
+def test_help_tells_the_defaults(coli: Any) -> None:
+    from colibri.sampling import SamplingParams
+
+    text = " ".join(coli("run", "--help").out.split())
+    assert f"default: the model's, else {SamplingParams().max_tokens}." in text
+    assert f"default: the model's, else {SamplingParams().temperature:g}." in text
+    assert f"default: the model's, at most {DEFAULT_CONTEXT}" in text
 
 
 @pytest.mark.parametrize("command", ["run", "chat"])

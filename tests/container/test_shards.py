@@ -8,7 +8,7 @@ import pytest
 from tiny_model import expert_tensors, trunk_tensors, write_sharded, write_tensors
 
 from colibri.container.shards import read_shards
-from colibri.errors import ContainerError
+from colibri.errors import ContainerError, UnsupportedModelError
 
 TENSORS = {**trunk_tensors(), **expert_tensors()}
 INDEX = "model.safetensors.index.json"
@@ -237,6 +237,7 @@ def test_one_damaged_shard(tmp_path: Path, kind: str) -> None:
 def test_directories_without_a_model(tmp_path: Path) -> None:
     assert "no .safetensors files" in refusal(tmp_path)
     (tmp_path / "pytorch_model.bin").touch()
-    assert "no .safetensors files" in refusal(tmp_path)
+    with pytest.raises(UnsupportedModelError, match=r"pytorch_model\.bin: PyTorch"):
+        read_shards(tmp_path)
     assert "is a file" in refusal(tmp_path / "pytorch_model.bin")
     assert "no such directory" in refusal(tmp_path / "nothing")

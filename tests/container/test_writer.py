@@ -42,13 +42,13 @@ def test_order_of_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
         monkeypatch.setattr(os, name, call)
 
-    for name in ("write", "fsync", "readv", "replace"):
+    for name in ("write", "fsync", "preadv", "replace"):
         watched(name)
     write_file(tmp_path / "a", [b"12345"], 5)
     assert [n for i, n in enumerate(done) if done[i - 1 : i] != [n]] == [
         "write",
         "fsync",
-        "readv",
+        "preadv",
         "replace",
         "fsync",
     ]

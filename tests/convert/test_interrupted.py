@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from convert_kit import Model, dying, fast_directory, tree, write_checkpoint
 
+from colibri.container.partfile import PartFile
 from colibri.container.reader import open_container
 from colibri.convert import ConvertProgress, convert
 from colibri.errors import Cancelled, ColibriError, ConfigError, ContainerError
@@ -90,7 +92,7 @@ def stop_after(calls: int) -> Callable[[], bool]:
 def test_cancelled_and_resumed(source: Path, whole: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     cancelled = 0
-    for calls in range(1, 200, 6):
+    for calls in range(1, 200, 4):
         try:
             run(source, out, cancelled=stop_after(calls))
             break
@@ -262,3 +264,34 @@ def test_damaged_inventory(source: Path, tmp_path: Path, damage: str) -> None:
         path.write_text(path.read_text().replace("BF16", "F16"))
     with pytest.raises(ContainerError, match="--force"):
         run(source, out)
+
+
+@pytest.mark.parametrize("bad", [1, 2, 4])
+def test_an_output_that_reads_back_wrong_while_the_next_is_made(
+    source: Path,
+    whole: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bad: int,
+) -> None:
+    """Outputs before it are kept, it and those after it are not."""
+    out = tmp_path / "out"
+    shards = 0
+    is_as_written = PartFile.is_as_written
+
+    def check(file: PartFile, step: Callable[[int], None]) -> bool:
+        nonlocal shards
+        shards += file._path.name.endswith(".safetensors.part")
+        return is_as_written(file, step) and shards != bad
+
+    with monkeypatch.context() as m:
+        m.setattr(PartFile, "is_as_written", check)
+        with pytest.raises(ContainerError, match="read back differs"):
+            run(source, out)
+    made = [n for n in tree(out) if n.endswith(".safetensors")]
+    assert len(made) == bad - 1
+    journal = json.loads((out / ".coli_convert.json").read_text())
+    assert {n for n in journal["finished"] if n.endswith(".safetensors")} == set(made)
+    assert not [n for n in tree(out) if n.endswith(".part")]
+    run(source, out)
+    assert tree(out) == whole

@@ -15,6 +15,8 @@ from colibri.convert import convert
 @pytest.mark.parametrize("fused", [True, False])
 def test_peak_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fused: bool) -> None:
     monkeypatch.setattr("colibri.convert.source.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("colibri.convert.produce._HELD_BYTES", 1 << 20)
+    monkeypatch.setattr("colibri.container.partfile.PIECE_BYTES", 1 << 20)
     model = Model(hidden=256, inner=64, experts=128, draft=False)
     tensors = model.tensors()
     tensors["lm_head.weight"] = np.ones((20_000, 256), np.uint16)  # 10 MB

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from colibri.convert.pipeline import ahead
+from colibri.convert.pipeline import ahead, each_ahead
 from colibri.errors import ContainerError
 
 
@@ -66,3 +66,41 @@ def test_nested() -> None:
     outer.close()
     inner.close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 20])
+@pytest.mark.parametrize(("threads", "depth"), [(1, 1), (3, 2), (2, 6)])
+def test_each_in_order_and_never_further_than_its_depth(
+    count: int, threads: int, depth: int
+) -> None:
+    begun: list[int] = []
+
+    def square(i: int) -> int:
+        begun.append(i)
+        time.sleep(0.001 * (i % 3))
+        return i * i
+
+    got = []
+    for value in each_ahead(square, range(count), threads=threads, depth=depth):
+        got.append(value)
+        assert len(begun) <= len(got) + depth
+    assert got == [i * i for i in range(count)]
+
+
+def test_each_is_worked_on_side_by_side() -> None:
+    together = threading.Barrier(3)
+    items = each_ahead(lambda i: together.wait(10) >= 0, range(6), threads=3, depth=3)
+    assert list(items) == [True] * 6
+
+
+def test_closing_or_an_error_ends_the_threads() -> None:
+    before = threading.active_count()
+    items = each_ahead(abs, range(100), threads=3, depth=4)
+    next(items)
+    items.close()
+    assert threading.active_count() == before
+    failing = each_ahead(lambda i: 1 // (3 - i), range(100), threads=3, depth=4)
+    assert [next(failing) for _ in range(3)] == [0, 0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(failing)
+    assert threading.active_count() == before

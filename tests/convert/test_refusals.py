@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from convert_kit import Model, Tensors, tree, write_checkpoint
 
+from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.convert import convert
 from colibri.convert.destination import locked
 from colibri.errors import (
@@ -375,3 +376,11 @@ def test_incomplete_source(source: Path, tmp_path: Path) -> None:
     (source / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(ContainerError, match="model-00002-of-00002"):
         run(source, tmp_path / "out")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_source_that_is_a_conversion(source: Path, tmp_path: Path, finished: bool) -> None:
+    (source / (MANIFEST_NAME if finished else JOURNAL_NAME)).write_text("{}")
+    with pytest.raises(ConfigError, match="source: is a conversion already"):
+        run(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -31,3 +31,7 @@ def io_error(n: int) -> None:
 
 def slow(n: int) -> None:
     time.sleep(0.002 * (n % 3))
+
+
+def jitter(n: int) -> None:
+    time.sleep(0.0003 * (n % 3))

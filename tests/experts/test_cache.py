@@ -61,6 +61,28 @@ def test_shrinking_returns_slots_that_nobody_has():
     assert cache.resident.nonzero()[0].tolist() == [1]
 
 
+def test_an_expert_that_landed_on_a_guess_goes_first_until_used():
+    cache = LayerCache(EXPERTS, [10, 11, 12], LeastRecentlyUsed())
+    fill(cache, [0])
+    for expert in (1, 2):
+        assert cache.reserve(expert) is not None
+        cache.landed_on_a_guess(expert, 100 * expert)
+    assert not cache.is_proven(2)
+    cache.touch([2])
+    assert cache.is_proven(2)
+    fill(cache, [3, 4])
+    assert cache.resident.nonzero()[0].tolist() == [2, 3, 4]
+    assert (cache.guesses_useful, cache.guesses_wasted_bytes) == (1, 100)
+
+
+def test_what_is_to_be_kept_is_not_evicted():
+    cache = LayerCache(EXPERTS, [10, 11], LeastRecentlyUsed())
+    fill(cache, [0, 1])
+    assert cache.reserve(2, keep={0, 1}) is None
+    assert cache.reserve(2, keep={0}) is not None
+    assert cache.resident.nonzero()[0].tolist() == [0]
+
+
 class CacheMachine(RuleBasedStateMachine):
     """Any order of events keeps: a slot has one owner or none, pins and reads keep theirs."""
 
@@ -69,6 +91,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache = LayerCache(EXPERTS, [20, 21, 22], LeastRecentlyUsed())
         self.pins = [0] * EXPERTS
         self.held = {}  # slots that must not move: loading or pinned
+        self.guesses = {"landed": 0, "useful": 0}
 
     def owned(self, expert):
         return self.cache.resident[expert] or self.cache.is_loading(expert)
@@ -82,6 +105,32 @@ class CacheMachine(RuleBasedStateMachine):
         assert (slot is None) == (len(self.held) == self.cache.capacity)
         if slot is not None:
             self.held[expert] = slot
+
+    @rule(expert=anyone, keep=st.frozensets(anyone))
+    def reserve_on_a_guess(self, expert, keep):
+        if self.owned(expert):
+            return
+        kept = [e for e in keep if self.cache.resident[e]]
+        slot = self.cache.reserve(expert, keep)
+        assert all(self.cache.resident[kept])
+        assert slot not in self.held.values()
+        assert (slot is None) == (len(self.held.keys() | set(kept)) == self.cache.capacity)
+        if slot is not None:
+            self.held[expert] = slot
+
+    @rule(expert=anyone)
+    def land_on_a_guess(self, expert):
+        if self.cache.is_loading(expert):
+            self.cache.landed_on_a_guess(expert, 1)
+            self.guesses["landed"] += 1
+            del self.held[expert]
+
+    @rule(expert=anyone)
+    def touch(self, expert):
+        if self.cache.resident[expert]:
+            self.guesses["useful"] += not self.cache.is_proven(expert)
+            self.cache.touch([expert])
+            assert self.cache.is_proven(expert)
 
     @rule(expert=anyone)
     def land(self, expert):
@@ -136,6 +185,16 @@ class CacheMachine(RuleBasedStateMachine):
         assert len(set(slots)) == len(slots) <= self.cache.capacity
         for expert, slot in self.held.items():
             assert self.cache.slot(expert) == slot
+        assert self.cache.complete == bool(self.cache.resident.all())
+
+    @invariant()
+    def a_guess_is_unproven_useful_or_wasted(self):
+        unproven = sum(
+            self.cache.resident[e] and not self.cache.is_proven(e) for e in range(EXPERTS)
+        )
+        assert self.cache.guesses_useful == self.guesses["useful"]
+        wasted = self.cache.guesses_wasted_bytes
+        assert unproven + self.guesses["useful"] + wasted == self.guesses["landed"]
 
 
 TestCacheMachine = CacheMachine.TestCase

@@ -1,6 +1,8 @@
 """The reader threads alone, under load: each read in its own slot, all accounted for."""
 
+import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -39,13 +41,23 @@ def collect(loader, count):
     return jobs
 
 
+def now_and_then():
+    """Every seventh read fails, but never a reader's next one: the retry of a read succeeds."""
+    reader = threading.local()
+
+    def fault(n):
+        reader.failed = n % 7 == 0 and not getattr(reader, "failed", False)
+        return io_error(n) if reader.failed else slow(n)
+
+    return fault
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_stress_with_recycled_slots(file, seed):
     rng = np.random.default_rng(seed)
     arena = Arena({BYTES: 5})
     free = arena.take(BYTES, 5)
-    fault = Faulty(lambda n: io_error(n) if n % 7 == 0 else slow(n))
-    loader = Loader(3, fault)
+    loader = Loader(3, Faulty(now_and_then()))
     slot_of, submitted, done = {}, 0, 0
     while done < 400:
         while free and submitted < 400:
@@ -109,6 +121,68 @@ def test_quiesce_forgets_what_has_not_begun_and_waits_for_the_rest(file):
     threading.Timer(0.05, gate.set).start()
     assert [finished.expert for finished in loader.quiesce()] == [0]
     assert loader.quiesce() == loader.collect(0.01) == []
+    loader.close()
+
+
+class Turns:
+    """The offsets of the reads in their order; the first waits until the gate is open."""
+
+    def __init__(self):
+        self.begun, self.gate, self.experts = threading.Event(), threading.Event(), []
+
+    def __call__(self, descriptor, buffers, offset):
+        self.begun.set()
+        assert self.gate.wait(5)
+        self.experts.append(offset // BYTES)
+        return os.preadv(descriptor, buffers, offset)
+
+
+def guess(file, expert, view, layer):
+    work = job(file, expert, view)
+    work.layer, work.ahead, work.demanded = layer, True, False
+    return work
+
+
+def test_demands_go_first_then_guesses_by_layer(file):
+    turns, arena = Turns(), Arena({BYTES: 8})
+    loader = Loader(1, turns)
+    views = [arena.view(slot) for slot in arena.take(BYTES, 8)]
+    loader.submit(job(file, 0, views[0]))
+    assert turns.begun.wait(5)
+    guesses = {e: guess(file, e, views[e], layer) for e, layer in ((1, 9), (2, 3), (3, 9), (4, 3))}
+    for work in guesses.values():
+        loader.submit(work)
+    loader.submit(job(file, 5, views[5]))
+    loader.promote(guesses[3])
+    assert loader.withdraw([guesses[4], guesses[3]]) == {guesses[4]}
+    assert loader.withdraw([guesses[4]]) == set()
+    turns.gate.set()
+    collect(loader, 5)
+    assert turns.experts == [0, 5, 3, 2, 1]
+    loader.close()
+
+
+@pytest.mark.parametrize(("readers", "most"), [(1, 1), (2, 2), (4, 3)])
+def test_guesses_run_side_by_side_and_leave_a_reader_to_demands(file, readers, most):
+    gate, demanded = threading.Event(), threading.Event()
+    running, lock = [], threading.Lock()
+
+    def hold(n):
+        with lock:
+            running.append(n)
+            if len(running) == most:
+                demanded.set()
+        assert gate.wait(5)
+
+    arena = Arena({BYTES: 8})
+    loader = Loader(readers, Faulty(hold))
+    for expert, slot in enumerate(arena.take(BYTES, 8)):
+        loader.submit(guess(file, expert, arena.view(slot), 1))
+    assert demanded.wait(5)
+    time.sleep(0.02)
+    assert len(running) == most
+    gate.set()
+    collect(loader, 8)
     loader.close()
 
 

@@ -1,12 +1,16 @@
 """The same bits whatever the cache, the chunks, the threads, the CPU path and the company."""
 
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
+from faults import Faulty, jitter
 from numpy.typing import NDArray
 
+import colibri.runtime
 from colibri import LLM
+from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
 from colibri.layers.step import Step
 from promises import assert_same_bits
@@ -33,6 +37,23 @@ def test_prompt_chunks(subject: Any, expected: F32, chunk: int, capacity: int | 
     assert_same_bits(subject.logits(prefill_chunk=chunk, cache_experts=capacity), expected)
 
 
+@pytest.mark.parametrize("lookahead", [1, 2, "auto"])
+@pytest.mark.parametrize("capacity", [1, 5])
+def test_lookahead(
+    subject: Any, expected: F32, capacity: int, lookahead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With reads that take unlike times; whole prompt, then token by token, then again warm."""
+    slow_experts = functools.partial(StreamedExperts, read=Faulty(jitter))
+    monkeypatch.setattr(colibri.runtime, "StreamedExperts", slow_experts)
+    with subject.open(cache_experts=capacity, lookahead=lookahead) as llm:
+        whole = llm.forward(subject.prompt)
+        state = llm._engine.model.new_state(len(subject.prompt))
+        rows = [advance(llm, [(state, [token])]) for token in subject.prompt]
+        again = llm.forward(subject.prompt)
+    for logits in (whole, np.concatenate(rows), again):
+        assert_same_bits(logits, expected)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(subject: Any, expected: F32, threads: int) -> None:
     assert_same_bits(subject.logits(threads=threads), expected)
@@ -50,7 +71,7 @@ def test_eviction_between_tokens(subject: Any, expected: F32) -> None:
         state = llm._engine.model.new_state(len(subject.prompt))
         rows = []
         for token in subject.prompt:
-            llm._experts.drop_all()
+            llm.experts.drop_all()
             rows.append(advance(llm, [(state, [token])]))
         assert llm.stats().hits == 0
     assert_same_bits(np.concatenate(rows), expected)

@@ -2,57 +2,15 @@
 
 import numpy as np
 import pytest
+from lab_kit import GLM, OLMOE
 
 from colibri import LLM
 from colibri.container.reader import open_container
 from colibri.container.spec import verify_record
 from colibri.errors import CapacityError, ConfigError
 from colibri.lab import folder, synthetic
-from colibri.lab.shapes import Shape
 from colibri.lab.synthetic import Recipe
 from colibri.models.registry import family_for
-
-OLMOE = Shape(
-    "tiny-olmoe",
-    {
-        "model_type": "olmoe",
-        "vocab_size": 96,
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_experts": 8,
-        "num_experts_per_tok": 2,
-        "intermediate_size": 32,
-        "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 128,
-    },
-)
-GLM = Shape(
-    "tiny-glm",
-    {
-        "model_type": "glm_moe_dsa",
-        "vocab_size": 96,
-        "hidden_size": 64,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 96,
-        "moe_intermediate_size": 32,
-        "n_routed_experts": 8,
-        "n_shared_experts": 1,
-        "num_experts_per_tok": 2,
-        "first_k_dense_replace": 1,
-        "q_lora_rank": 32,
-        "kv_lora_rank": 24,
-        "qk_nope_head_dim": 16,
-        "qk_rope_head_dim": 8,
-        "v_head_dim": 16,
-        "index_topk": 16,
-        "index_n_heads": 2,
-        "index_head_dim": 16,
-        "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 128,
-    },
-)
 
 
 @pytest.mark.parametrize("shape", [OLMOE, GLM], ids=lambda s: s.name)
@@ -89,12 +47,13 @@ def test_a_complete_one_is_reused_and_a_cut_one_made_again(tmp_path):
     assert trunk.read_bytes() == data
 
 
-def test_another_is_deleted_first_and_nothing_foreign(tmp_path, caplog):
+def test_another_is_deleted_first_and_nothing_foreign(tmp_path):
     first = synthetic.ensure(Recipe(OLMOE), tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "colibri.json").write_text("{}")
-    second = synthetic.ensure(Recipe(GLM), tmp_path)
-    assert str(first) in caplog.text
+    said = []
+    second = synthetic.obtain(Recipe(GLM), tmp_path, said.append)
+    assert any("deleting" in line and str(first) in line for line in said)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["mine", second.name])
     assert (tmp_path / "mine" / "colibri.json").exists()
 

@@ -77,6 +77,13 @@ def test_trunk_bits_are_the_models_property() -> None:
     assert exact.trunk_bytes > packed.trunk_bytes
 
 
+def test_refusal_advises_only_what_helps() -> None:
+    with pytest.raises(CapacityError, match=r"--context or --trunk-bits or --prefill-chunk\."):
+        plan_for(ram="1MB")
+    with pytest.raises(CapacityError, match=r"lower --context or --cache-experts\."):
+        plan_for(ram="1MB", trunk_bits=4, cache_experts=2, prefill_chunk=1)
+
+
 def test_a_chunk_is_no_longer_than_the_context() -> None:
     assert plan_for(prefill_chunk=1_000_000, context=512).prefill_chunk == 512
     assert plan_for(prefill_chunk=7, context=512).prefill_chunk == 7

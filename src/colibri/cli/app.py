@@ -17,7 +17,8 @@ COMMANDS = {
     "run": "Write on from a prompt.",
     "chat": "Talk with a model in the terminal.",
     "convert": "Convert a checkpoint, so that its experts load fast.",
-    "info": "Say what a model is and what it needs, without loading it.",
+    "info": "Say what a model is, without loading it.",
+    "bench": "Measure speed, and how near it is to what the machine allows.",
 }
 
 

@@ -10,7 +10,7 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.conversation import Conversation
-from colibri.cli.loading import load
+from colibri.cli.loading import check_speaks, load
 from colibri.cli.options import (
     engine_options,
     sampling_options,
@@ -19,7 +19,7 @@ from colibri.cli.options import (
     with_given,
 )
 from colibri.cli.prompt import LONGEST_BYTES, valid_text
-from colibri.errors import ColibriError, ConfigError, TokenizerError
+from colibri.errors import ColibriError, ConfigError
 
 HELP = (
     "/stats  what the last answer cost",
@@ -42,7 +42,7 @@ def command(system: str | None, quiet: bool, **flags: Any) -> None:
     config, given = take_config(flags), take_sampling(flags)
     system = system and valid_text(system, "--system")
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    _need_template(config.model)
+    check_speaks(config.model, chat=True)
     with load(config, quiet=quiet or not interactive).llm as llm:
         params = with_given(llm.default_params, given)
         conversation = Conversation(llm, params, system, quiet=quiet or not interactive)
@@ -50,19 +50,6 @@ def command(system: str | None, quiet: bool, **flags: Any) -> None:
             _talk(conversation)
         else:
             _answer_lines(conversation)
-
-
-def _need_template(model: str | None) -> None:
-    """Before the weights are loaded, which may take minutes."""
-    from colibri.cli.paths import model_path
-    from colibri.text.template import ChatTemplate
-
-    path = model_path(model)
-    if ChatTemplate.load(path) is None:
-        raise TokenizerError(
-            f"{path}: has no chat template (chat_template.jinja or tokenizer_config.json); "
-            "`coli run` takes a prompt as it is"
-        )
 
 
 def _answer_lines(conversation: Conversation) -> None:
@@ -126,7 +113,7 @@ def _obey(name: str, conversation: Conversation) -> None:
     elif name == "/help":
         _say_all(HELP)
     else:
-        terminal.say(f"unknown command {name.split()[0][:40]}; /help tells them")
+        terminal.say(f"unknown command {name[:40]}; /help tells them")
 
 
 def _say_all(lines: tuple[str, ...] | list[str]) -> None:

@@ -18,7 +18,7 @@ class Conversation:
     llm: LLM
     params: SamplingParams
     system: str | None
-    quiet: bool  # no progress
+    quiet: bool  # no progress, no remarks
     messages: list[dict[str, str]] = field(default_factory=list)
     last_turn: list[str] = field(default_factory=list)  # lines of /stats
 
@@ -52,6 +52,8 @@ class Conversation:
         finally:
             if answer.text:
                 terminal.write_answer("\n")
+            if answer.finish_reason == "length" and not self.quiet:
+                terminal.say(f"({report.CUT_OFF})")
             self._close_turn(answer, kept)
             stats = report.since(self.llm.stats(), before)
             self.last_turn = report.closing_lines(stats, answer, self.llm.plan.budget_bytes)

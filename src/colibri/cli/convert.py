@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from colibri.cli import figures, terminal
-from colibri.cli.conversion import conversion_progress
+from colibri.cli import terminal
+from colibri.cli.conversion import closing_line, conversion_progress
 from colibri.cli.loading import show_warnings
 from colibri.errors import Cancelled
 
@@ -73,10 +73,7 @@ def command(
             cancelled=stop.is_set,
         )
     if not quiet:
-        total = sum(file.size for file in manifest.files)
-        state = "already converted" if progress.already_finished else "ready"
-        files = figures.count(len(manifest.files), "file")
-        terminal.say(f"{destination}: {figures.size(total)} in {files}, {state}")
+        terminal.say(closing_line(destination, manifest.files, progress.last))
 
 
 def _convert(source: Path, destination: Path, **wishes: Any) -> Manifest:

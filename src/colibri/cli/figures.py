@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-
-def size(count: float) -> str:
-    """Bytes in decimal units, as `--ram` takes them: 820 B, 12.3 MB, 4.56 GB."""
-    for unit, digits, scale in (("TB", 2, 1e12), ("GB", 2, 1e9), ("MB", 1, 1e6), ("kB", 0, 1e3)):
-        if count >= scale:
-            return f"{count / scale:.{digits}f} {unit}"
-    return f"{count:.0f} B"
+from colibri.lab.units import size as size
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,8 @@ from colibri.cli import figures
 from colibri.cli.options import setting_option, take_model
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from colibri.container.layerexperts import LayerExperts
     from colibri.container.reader import Container
 
@@ -44,6 +46,7 @@ def _facts(container: Container, family: str) -> Iterator[tuple[str, str]]:
     yield "path", str(container.path)
     yield "family", f"{family} (runs on {_cpu()})"
     yield "form", _form(container)
+    yield "text", _text(container.path)
     yield "layers", _layers(container.config, len(main), len(layers) - len(main))
     yield "experts", _experts(container.config, main)
     yield (
@@ -92,6 +95,16 @@ def _expert_bytes(layers: Mapping[int, LayerExperts]) -> int:
 
 def _by_dtype(sizes: Counter[str]) -> str:
     return " + ".join(f"{figures.size(nbytes)} {dtype}" for dtype, nbytes in sizes.most_common())
+
+
+def _text(path: Path) -> str:
+    from colibri.container.files import list_names
+    from colibri.text.template import ChatTemplate
+
+    if "tokenizer.json" not in list_names(path):
+        return "no tokenizer.json: token ids only (`coli run --ids`)"
+    chat = ChatTemplate.load(path) is not None
+    return "tokenizer, " + ("chat template" if chat else "no chat template (`coli run` only)")
 
 
 def _field(config: Mapping[str, Any], name: str, unit: str) -> str:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from colibri.cli import figures, terminal
 from colibri.config import EngineConfig
+from colibri.errors import TokenizerError
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
-
-
-# Relative errors of one product, measured on activations of three shapes (docs/kernels.md).
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,26 @@ def show_warnings() -> None:
     logger.handlers = [_Warnings()]
     logger.propagate = False
     logger.setLevel(logging.WARNING)
+
+
+def check_speaks(named: str | None, *, chat: bool) -> None:
+    """That the model takes text, before its weights are loaded, which may take minutes."""
+    from colibri.cli.paths import model_path, read_config
+    from colibri.container.files import list_names
+    from colibri.models.registry import family_for
+    from colibri.text.template import ChatTemplate
+
+    path = model_path(named)
+    family_for(read_config(path))
+    if "tokenizer.json" not in list_names(path):
+        raise TokenizerError(
+            f'{path}: has no tokenizer.json; add it, or give token ids: coli run --ids "1 2 3"'
+        )
+    if chat and ChatTemplate.load(path) is None:
+        raise TokenizerError(
+            f"{path}: has no chat template (chat_template.jinja or tokenizer_config.json); "
+            "`coli run` takes a prompt as it is"
+        )
 
 
 def load(config: EngineConfig, *, quiet: bool) -> Loaded:

@@ -20,8 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Field of SamplingParams, type of its flag, help. What is not given stays the model's default.
 SAMPLING: tuple[tuple[str, type, str], ...] = (
-    ("max_tokens", int, "Longest answer, in tokens."),
-    ("temperature", float, "0 always takes the likeliest token."),
+    ("max_tokens", int, "Longest answer, in tokens; default: the model's, else 256."),
+    ("temperature", float, "0 always takes the likeliest token; default: the model's, else 1."),
     ("top_k", int, "Sample from the k likeliest tokens; 0: all."),
     ("top_p", float, "Sample from the likeliest tokens that hold this share."),
     ("min_p", float, "Leave out tokens less likely than this share of the likeliest."),

@@ -7,6 +7,7 @@ from typing import Any
 
 from colibri.container.files import list_names
 from colibri.container.jsonfile import read_json
+from colibri.container.lookalike import refuse_foreign
 from colibri.errors import ConfigError, ContainerError
 
 
@@ -30,7 +31,11 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def _check(directory: Path) -> None:
-    if "config.json" not in list_names(directory):
+    if directory.suffix.lower() == ".gguf":
+        refuse_foreign(directory.parent, [directory.name])
+    names = list_names(directory)
+    if "config.json" not in names:
+        refuse_foreign(directory, names)
         raise ContainerError(
             f"{directory}: holds no config.json, so it is not the directory of a model"
         )

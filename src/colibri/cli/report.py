@@ -13,7 +13,8 @@ from colibri.cli.generation import Answer
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from colibri.llm import LLM, Stats
+    from colibri.llm import LLM
+    from colibri.runtime import Stats
 
 # Counters that grow with the model's life; the rest of Stats is a state.
 _COUNTERS = (
@@ -26,7 +27,15 @@ _COUNTERS = (
     "bytes_read",
     "read_seconds",
     "wait_seconds",
+    "prefetch_reads",
+    "prefetch_useful",
+    "prefetch_wasted_bytes",
+    "prefetch_expired",
+    "lookahead_missing",
+    "lookahead_right",
 )
+
+CUT_OFF = "cut off at its longest (--max-tokens, --context)"
 
 
 def since(stats: Stats, before: Stats) -> Stats:
@@ -38,21 +47,32 @@ def since(stats: Stats, before: Stats) -> Stats:
 def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
     first = "" if answer.ttft_seconds is None else _first_token(answer.ttft_seconds)
     used = stats.hits + stats.misses
-    ended = answer.finish_reason
+    ended = f"ended by {answer.finish_reason}" if answer.finish_reason != "length" else CUT_OFF
     return [
         f"prompt   {figures.count(stats.prefill_tokens, 'token')} in "
         f"{figures.duration(stats.prefill_seconds)} "
         f"({figures.rate(stats.prefill_tokens, stats.prefill_seconds, 'tok/s')}){first}",
         f"answer   {figures.count(len(answer.token_ids), 'token')} in "
         f"{figures.duration(stats.decode_seconds)} "
-        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), ended by {ended}",
+        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended}",
         f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
         f"({figures.share(stats.hits, used)} hits)",
         f"disk     {figures.size(stats.bytes_read)} read, "
         f"{figures.duration(stats.wait_seconds)} waited for reads",
+        *_ahead(stats),
         f"memory   {figures.size(stats.rss_bytes)} resident, "
         f"{figures.size(stats.peak_rss_bytes)} at most, "
         f"of a budget of {figures.size(budget_bytes)}",
+    ]
+
+
+def _ahead(stats: Stats) -> list[str]:
+    if not stats.prefetch_reads:
+        return []
+    return [
+        f"ahead    {figures.count(stats.prefetch_reads, 'expert')} read ahead, "
+        f"{stats.prefetch_useful:,} useful, {figures.size(stats.prefetch_wasted_bytes)} wasted; "
+        f"{figures.share(stats.lookahead_right, stats.lookahead_missing)} of the missing guessed"
     ]
 
 

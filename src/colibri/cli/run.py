@@ -10,7 +10,7 @@ import click
 
 from colibri.cli import report, terminal
 from colibri.cli.generation import Answer, OnProgress, Start, write_stream
-from colibri.cli.loading import Loaded, load
+from colibri.cli.loading import Loaded, check_speaks, load
 from colibri.cli.options import (
     engine_options,
     sampling_options,
@@ -57,6 +57,8 @@ def command(
     request = parse_ids(text) if ids else text
     if stats_json is not None:
         report.check_writable(stats_json)
+    if not ids:
+        check_speaks(config.model, chat=chat)
     loaded = load(config, quiet=quiet)
     with loaded.llm as llm:
         params = with_given(llm.default_params, given)

@@ -4,7 +4,13 @@
 `SETTINGS` is the one table that flags, variables, file keys and docs/configuration.md come from.
 """
 
-from colibri.config.engine import EngineConfig, cpu_of, default_file, unknown_variables
+from colibri.config.engine import (
+    EngineConfig,
+    EngineSettings,
+    cpu_of,
+    default_file,
+    unknown_variables,
+)
 from colibri.config.settings import OTHER_VARIABLES, SETTINGS, Setting, Upstream
 from colibri.config.sizes import SIZE_FORMS, parse_bytes
 
@@ -13,6 +19,7 @@ __all__ = [
     "SETTINGS",
     "SIZE_FORMS",
     "EngineConfig",
+    "EngineSettings",
     "Setting",
     "Upstream",
     "cpu_of",

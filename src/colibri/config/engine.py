@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS
 from colibri.config.sizes import shown
@@ -17,6 +17,24 @@ EmbedBits = Literal[8, 4, 32]
 Activations = Literal["int8x2", "int8"]
 CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
+Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+class EngineSettings(TypedDict, total=False):
+    """The keyword arguments of LLM: the fields of EngineConfig but the model."""
+
+    ram: str
+    cache_experts: int | None
+    context: int | None
+    trunk_bits: TrunkBits
+    embed_bits: EmbedBits
+    activations: Activations
+    threads: int | None
+    readers: int | Literal["auto"]
+    prefill_chunk: int | None
+    cpu: CpuPath
+    direct: Direct
+    lookahead: Lookahead
 
 
 @dataclass(frozen=True)
@@ -31,10 +49,11 @@ class EngineConfig:
     embed_bits: EmbedBits = 8
     activations: Activations = "int8x2"
     threads: int | None = None
-    readers: int = 4
+    readers: int | Literal["auto"] = 4
     prefill_chunk: int | None = None
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
+    lookahead: Lookahead = "auto"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -71,11 +90,11 @@ def default_file(environ: Mapping[str, str]) -> Path | None:
     return path if path.is_file() else None
 
 
-def cpu_of(environ: Mapping[str, str]) -> str | None:
+def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
     """COLI_CPU, checked: it forces a path on whatever runs, a test suite for instance."""
     setting = BY_FIELD["cpu"]
     text = environ.get(setting.env)
-    return str(setting.read(text, setting.env)) if text else None
+    return cast(CpuPath, setting.read(text, setting.env)) if text else None
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

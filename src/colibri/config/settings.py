@@ -24,10 +24,11 @@ def _path(value: object) -> str:
 def _memory(value: object) -> str:
     if isinstance(value, str) and value.strip().lower() == "auto":
         return "auto"
-    if not isinstance(value, str | int):
-        raise bad_size(value, "is not a size")
+    if not isinstance(value, str):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        raise bad_size(value, "has no unit" if number else "is not a size")
     parse_bytes(value, total=LARGEST_BYTES)
-    return f"{value}B" if isinstance(value, int) else value.strip()
+    return value.strip()
 
 
 def _whole(low: int, high: int) -> Callable[[object], int]:
@@ -40,6 +41,18 @@ def _whole(low: int, high: int) -> Callable[[object], int]:
         return int(text)
 
     return parse
+
+
+def _auto_or(parse: Callable[[object], int]) -> Callable[[object], int | str]:
+    def parse_either(value: object) -> int | str:
+        try:
+            return parse(value)
+        except ConfigError as error:
+            if isinstance(value, str) and value.strip().lower() == "auto":
+                return "auto"
+            raise ConfigError(f"{error}, or auto") from None
+
+    return parse_either
 
 
 def _choice(*choices: str | int) -> Callable[[object], str | int]:
@@ -62,6 +75,11 @@ def _gigabytes(text: str) -> str:
 def _on_off(text: str) -> str:
     """Upstream's DIRECT: 1 or 0."""
     return {"1": "on", "0": "off"}.get(text.strip(), text)
+
+
+def _pilot(text: str) -> str:
+    """Upstream's PILOT: 0 or a number of layers."""
+    return "off" if text.strip() == "0" else text
 
 
 def _same(text: str) -> str:
@@ -106,7 +124,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "ram",
         "auto or a size",
-        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%.",
+        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%; auto: 9/10 of what is free.",
         _memory,
         Upstream("RAM_GB", _gigabytes),
     ),
@@ -120,7 +138,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "context",
         "1 to 100000000",
-        "Longest prompt and answer together, in tokens.",
+        "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",
         _whole(1, 100_000_000),
         Upstream("CTX", _same),
     ),
@@ -148,7 +166,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Threads of arithmetic; default: the physical cores allowed.",
         _whole(1, 1024),
     ),
-    Setting("readers", "1 to 256", "Threads that read experts from disk.", _whole(1, 256)),
+    Setting(
+        "readers",
+        "auto or 1 to 256",
+        "Threads that read experts from disk; auto measures how many, and what --direct auto does.",
+        _auto_or(_whole(1, 256)),
+    ),
     Setting(
         "prefill_chunk",
         "1 to 1000000",
@@ -167,6 +190,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Read experts past the page cache (O_DIRECT).",
         _choice("auto", "on", "off"),
         Upstream("DIRECT", _on_off),
+    ),
+    Setting(
+        "lookahead",
+        "off, auto or 1 to 8",
+        "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
+        _choice("off", "auto", *range(1, 9)),
+        Upstream("PILOT", _pilot),
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}

@@ -20,14 +20,15 @@ def shown(name: str) -> str:
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[int, int]]:
     """(file descriptor, size) of a regular file; every refusal is a ContainerError."""
-    fd = _open(path)
+    fd = open_file(path)
     try:
         yield fd, os.fstat(fd).st_size
     finally:
         os.close(fd)
 
 
-def _open(path: Path) -> int:
+def open_file(path: Path) -> int:
+    """A descriptor for reading a regular file."""
     try:
         # A pipe or device would block or never end: look before opening.
         mode = os.stat(path).st_mode

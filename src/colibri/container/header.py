@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from colibri.errors import ContainerError
 MAX_HEADER_BYTES = 100_000_000
 _PREFIX = 8  # the header's length, u64
 _MAX_DIMS = 16
+_KEYS = {"dtype", "shape", "data_offsets"}
 
 # Bits an element, by safetensors name.
 DTYPE_BITS = {
@@ -74,54 +76,60 @@ def _metadata(path: Path, value: Any) -> dict[str, str]:
 
 
 def _tensor(path: Path, name: str, entry: Any, start: int) -> TensorInfo:
-    where = f"{path}: tensor {shown(name)}"
+    defect = _defect(entry)
+    if defect:
+        raise ContainerError(f"{path}: tensor {shown(name)}: {defect}")
+    begin, end = entry["data_offsets"]
+    return TensorInfo(name, entry["dtype"], tuple(entry["shape"]), path, start + begin, end - begin)
+
+
+def _defect(entry: Any) -> str:
+    """What is wrong with a tensor's entry; empty for a sound one."""
     if not isinstance(entry, dict):
-        raise ContainerError(f"{where}: its entry is no JSON object")
-    if entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ContainerError(f"{where}: its entry must hold dtype, shape and data_offsets only")
-    dtype = entry["dtype"]
+        return "its entry is no JSON object"
+    if entry.keys() != _KEYS:
+        return "its entry must hold dtype, shape and data_offsets only"
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
-        raise ContainerError(f"{where}: unknown dtype {shown(str(dtype))}")
-    shape = _counts(entry["shape"], f"{where}: shape")
+        return f"unknown dtype {shown(str(dtype))}"
+    for key, value in (("shape", shape), ("data_offsets", offsets)):
+        if not _are_counts(value):
+            return f"{key} must be a list of whole numbers from 0 to 2^63-1"
     if len(shape) > _MAX_DIMS:
-        raise ContainerError(f"{where}: {len(shape)} dimensions")
-    offsets = _counts(entry["data_offsets"], f"{where}: data_offsets")
+        return f"{len(shape)} dimensions"
     if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise ContainerError(f"{where}: data_offsets must be [begin, end] with begin <= end")
+        return "data_offsets must be [begin, end] with begin <= end"
+    bits = DTYPE_BITS[dtype] * math.prod(shape)  # Python's integers cannot overflow
     nbytes = offsets[1] - offsets[0]
-    _check_bytes(where, dtype, shape, nbytes)
-    return TensorInfo(name, dtype, tuple(shape), path, start + offsets[0], nbytes)
-
-
-def _counts(value: Any, where: str) -> list[int]:
-    # bool is an int to Python, but not here.
-    if isinstance(value, list) and all(type(v) is int and 0 <= v < 1 << 63 for v in value):
-        return value
-    raise ContainerError(f"{where} must be a list of whole numbers from 0 to 2^63-1")
-
-
-def _check_bytes(where: str, dtype: str, shape: list[int], nbytes: int) -> None:
-    bits = DTYPE_BITS[dtype]
-    for n in shape:  # Python's integers cannot overflow
-        bits *= n
     if bits != 8 * nbytes:
-        raise ContainerError(
-            f"{where}: {dtype} {shape} takes {-(-bits // 8)} bytes, but data_offsets span {nbytes}"
-        )
+        return f"{dtype} {shape} takes {-(-bits // 8)} bytes, but data_offsets span {nbytes}"
+    return ""
+
+
+def _are_counts(value: Any) -> bool:
+    # bool is an int to Python, but not here.
+    return isinstance(value, list) and not [
+        v for v in value if type(v) is not int or not 0 <= v < 1 << 63
+    ]
 
 
 def _check_spans(path: Path, tensors: dict[str, TensorInfo], start: int, size: int) -> None:
     """In file order each tensor begins where the one before ends; the last ends the file."""
-    end, before = start, "the header"
+    end = start
+    last: TensorInfo | None = None
     for t in sorted(tensors.values(), key=lambda t: (t.offset, t.nbytes)):
         if t.offset != end:
             defect = "overlaps" if t.offset < end else "leaves a hole after"
-            raise ContainerError(f"{path}: tensor {shown(t.name)}: {defect} {before}")
-        end, before = t.offset + t.nbytes, f"tensor {shown(t.name)}"
+            raise ContainerError(f"{path}: tensor {shown(t.name)}: {defect} {_named(last)}")
+        end, last = t.offset + t.nbytes, t
         if end > size:
             raise ContainerError(
                 f"{path}: tensor {shown(t.name)}: ends at byte {end}, but the file has {size} "
                 f"bytes: cut short by at least {end - size}; download it again"
             )
     if end < size:
-        raise ContainerError(f"{path}: {size - end} bytes after the last tensor ({before})")
+        raise ContainerError(f"{path}: {size - end} bytes after the last tensor ({_named(last)})")
+
+
+def _named(t: TensorInfo | None) -> str:
+    return f"tensor {shown(t.name)}" if t else "the header"

@@ -90,21 +90,22 @@ def from_pieces(layer: int, experts: Sequence[ExpertPieces], draft: bool) -> Lay
 def _place(pieces: ExpertPieces) -> tuple[tuple[Span, ...], tuple[int, int, int]]:
     """As few page-aligned reads as the layout allows, and where the three matrices land."""
     spans: list[Span] = []
-    offsets = {}
+    offsets: dict[int, int] = {}
     for run in _runs(pieces):
         begin = run[0].offset // ALIGNMENT * ALIGNMENT
         needed = max(p.offset + p.nbytes for p in run) - begin
         slot = spans[-1].slot_offset + spans[-1].nbytes if spans else 0
         spans.append(Span(run[0].file, begin, align(needed), slot, needed))
-        offsets.update({p: slot + p.offset - begin for p in run})
-    gate, up, down = pieces
-    return tuple(spans), (offsets[gate], offsets[up], offsets[down])
+        for p in run:
+            offsets[id(p)] = slot + p.offset - begin
+    gate, up, down = (offsets[id(p)] for p in pieces)
+    return tuple(spans), (gate, up, down)
 
 
 def _runs(pieces: ExpertPieces) -> list[list[Piece]]:
     """Pieces in file order, grouped where the gap is small."""
     runs: list[list[Piece]] = []
-    for piece in sorted(pieces, key=lambda p: (p.file, p.offset)):
+    for piece in sorted(pieces, key=lambda p: (str(p.file), p.offset)):
         last = runs[-1][-1] if runs else None
         if (
             last

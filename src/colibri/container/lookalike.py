@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
+from colibri.errors import UnsupportedModelError
+
+_FOREIGN = {
+    ".gguf": "GGUF",
+    ".bin": "PyTorch's",
+    ".pt": "PyTorch's",
+    ".pth": "PyTorch's",
+}
 _MAGIC = (
     (b"version https://git-lfs", "a Git LFS pointer; fetch the file itself (git lfs pull)"),
     (b"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint; safetensors files are needed"),
@@ -36,6 +47,17 @@ def looks_like(head: bytes, size: int) -> str:
     if _is_text(text):
         return f"it is text: {_excerpt(text)}"
     return "its first bytes are no safetensors header"
+
+
+def refuse_foreign(directory: Path, names: Iterable[str]) -> None:
+    """Where no safetensors files are: name the format of weights that are there instead."""
+    for name in names:
+        kind = _FOREIGN.get(Path(name).suffix.lower())
+        if kind is not None:
+            raise UnsupportedModelError(
+                f"{directory / name}: {kind} format is not supported; "
+                "get the model as safetensors files with its config.json"
+            )
 
 
 def _is_text(data: bytes) -> bool:

@@ -97,9 +97,9 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
             )
         experts = range(match.expert, match.expert + 1)
     size = info.nbytes // len(experts)
-    whole = Piece(info.name, info.file, info.offset, size, info.dtype, rows, cols)
     for i, expert in enumerate(experts):
-        piece = replace(whole, offset=info.offset + i * size)
+        offset = info.offset + i * size
+        piece = Piece(info.name, info.file, offset, size, info.dtype, rows, cols)
         if part == "gate_up":
             yield from ((expert, name, half) for name, half in _halves(piece))
         else:

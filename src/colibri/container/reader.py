@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import contextlib
+import gc
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,17 +15,18 @@ import numpy.typing as npt
 
 from colibri.container.checkpoint import read_checkpoint
 from colibri.container.converted import read_converted
-from colibri.container.files import list_names, opened, read_into, shown
+from colibri.container.direct import DirectFiles
+from colibri.container.files import list_names, shown
 from colibri.container.jsonfile import read_json
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
 from colibri.container.weights import WeightMap
 from colibri.errors import ContainerError
-from colibri.kernels.packing import NonFiniteError, scale_range
+from colibri.kernels.packing import NonFiniteError, check_finite
 
 _ARRAYS = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
-_PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
+_Read = Callable[[Path, int, int], npt.NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Container:
     weights: WeightMap
     trunk: Trunk
     layers: Mapping[int, LayerExperts]
+    files: DirectFiles = field(compare=False)
 
     def names(self) -> Collection[str]:
         """The trunk's tensors."""
@@ -55,39 +60,60 @@ class Container:
     @property
     def stored_bits(self) -> Literal[4, 8] | None:
         """The fewest bits at which a matrix of the trunk is stored packed; None if none is."""
-        found = [b for t in self.trunk.values() if (b := _PACKED_BITS.get(t.info.dtype))]
+        found = [b for t in self.trunk.values() if (b := t.info.stored_bits)]
         return min(found, default=None)
+
+    @property
+    def stored_embed_bits(self) -> Literal[4, 8] | None:
+        """The bits at which the embedding is stored packed; None if it is not."""
+        for name, t in self.trunk.items():
+            match = self.weights.classify(name)
+            if match and match.rule.kind == "embedding":
+                return t.info.stored_bits
+        return None
 
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16), all finite."""
+        return self._finite(name, self._rows(name, start, stop, self.files.read), start)
+
+    def borrow_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
+        """The same in memory that the calling thread's next read uses again, and not checked:
+        packing will."""
+        return self._rows(name, start, stop, self.files.borrow)
+
+    def read_all(self, name: str) -> npt.NDArray[Any]:
+        """A whole unpacked tensor, of any number of dimensions, all finite."""
+        t = self._tensor(name)
+        return self._finite(name, _array(t, t.info.shape, 0, self.files.read), 0)
+
+    def read_packed(self, name: str, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Bytes of a packed tensor, from `offset` on."""
+        t = self._tensor(name)
+        if not t.info.stored_bits or offset + nbytes > t.info.nbytes:
+            raise ValueError(f"{nbytes} bytes from {offset} of {name} ({t.info.dtype})")
+        return self.files.read(t.file, t.offset + offset, nbytes)
+
+    def _rows(self, name: str, start: int, stop: int, read: _Read) -> npt.NDArray[Any]:
         t = self._tensor(name)
         shape = t.info.shape
         if not shape or not 0 <= start <= stop <= shape[0]:
             raise ValueError(f"rows {start}..{stop} of {name} {shape}")
         row = t.info.nbytes // max(shape[0], 1)
-        return self._read_array(t, (stop - start, *shape[1:]), start * row, start)
+        return _array(t, (stop - start, *shape[1:]), start * row, read)
 
-    def read_all(self, name: str) -> npt.NDArray[Any]:
-        """A whole unpacked tensor, of any number of dimensions."""
-        t = self._tensor(name)
-        return self._read_array(t, t.info.shape, 0)
-
-    def read_packed(self, name: str, out: npt.NDArray[np.uint8], offset: int = 0) -> None:
-        """Fill out with the bytes of a packed tensor, from `offset` on."""
-        t = self._tensor(name)
-        if t.info.dtype not in _PACKED_BITS or offset + out.nbytes > t.info.nbytes:
-            raise ValueError(f"{out.nbytes} bytes from {offset} of {name} ({t.info.dtype})")
-        _read(t, out, offset)
-
-    def _read_array(
-        self, t: TrunkTensor, shape: tuple[int, ...], offset: int, first_row: int = 0
-    ) -> npt.NDArray[Any]:
-        if t.info.dtype not in _ARRAYS:
-            raise ValueError(f"{t.info.name} is stored packed ({t.info.dtype})")
-        out = np.empty(shape, _ARRAYS[t.info.dtype])
-        _read(t, out, offset)
-        _check_finite(t, out, first_row)
-        return out
+    def _finite(self, name: str, a: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
+        """Arithmetic with a weight that is not finite is not always loud: an infinite gate is
+        open."""
+        if a.size == 0:
+            return a
+        try:
+            check_finite(a.reshape(-1, a.shape[-1] if a.ndim else 1))
+        except NonFiniteError as e:
+            raise ContainerError(
+                f"{self._tensor(name).file}: tensor {shown(name)}: the weight at row "
+                f"{first_row + e.row}, column {e.col} is not finite: the file is damaged"
+            ) from None
+        return a
 
     def _tensor(self, name: str) -> TrunkTensor:
         try:
@@ -96,10 +122,13 @@ class Container:
             raise ContainerError(f"{self.path}: tensor {shown(name)} is missing") from None
 
 
-def open_container(path: Path, weights_for: Callable[[dict[str, Any]], WeightMap]) -> Container:
+def open_container(
+    path: Path, weights_for: Callable[[dict[str, Any]], WeightMap], *, direct: bool = True
+) -> Container:
     """Read and check everything but the weights themselves.
 
-    `weights_for` gives a config's weight map. Raises ContainerError for a damaged, incomplete or
+    `weights_for` gives a config's weight map; without `direct` weights are read through the page
+    cache. Raises ContainerError for a damaged, incomplete or
     contradictory model, and whatever `weights_for` raises.
     """
     names = list_names(path)
@@ -114,23 +143,38 @@ def open_container(path: Path, weights_for: Callable[[dict[str, Any]], WeightMap
     generation_config = read_json(path / extra) if extra in names else {}
     weights = weights_for(config)
     read = read_converted if converted else read_checkpoint
-    trunk, layers = read(path, weights)
-    return Container(path, config, generation_config, converted, weights, trunk, layers)
+    with _no_collection():
+        trunk, layers = read(path, weights)
+    return Container(
+        path,
+        config,
+        generation_config,
+        converted,
+        weights,
+        trunk,
+        layers,
+        DirectFiles(direct),
+    )
 
 
-def _read(t: TrunkTensor, out: npt.NDArray[Any], offset: int) -> None:
-    with opened(t.file) as (fd, _):
-        read_into(fd, t.file, memoryview(out.reshape(-1).view(np.uint8).data), t.offset + offset)
+def _array(t: TrunkTensor, shape: tuple[int, ...], offset: int, read: _Read) -> npt.NDArray[Any]:
+    if t.info.dtype not in _ARRAYS:
+        raise ValueError(f"{t.info.name} is stored packed ({t.info.dtype})")
+    dtype = np.dtype(_ARRAYS[t.info.dtype])
+    data = read(t.file, t.offset + offset, math.prod(shape) * dtype.itemsize)
+    if data.ctypes.data % dtype.itemsize:  # borrowed, and the file's header is of odd length
+        data = data.copy()
+    return data.view(dtype).reshape(shape)
 
 
-def _check_finite(t: TrunkTensor, a: npt.NDArray[Any], first_row: int) -> None:
-    """Arithmetic with a weight that is not finite is not always loud: an infinite gate is open."""
-    if a.size == 0:
-        return
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """A large model's index is half a million objects that all live on: looking for garbage among
+    them, again and again as they grow, takes a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
-        scale_range(a.reshape(-1, a.shape[-1] if a.ndim else 1), "int8-gs64")
-    except NonFiniteError as e:
-        raise ContainerError(
-            f"{t.file}: tensor {shown(t.info.name)}: the weight at row {first_row + e.row}, "
-            f"column {e.col} is not finite: the file is damaged"
-        ) from None
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -9,6 +9,7 @@ from pathlib import Path
 from colibri.container.files import list_names, shown
 from colibri.container.header import TensorInfo, read_header
 from colibri.container.jsonfile import read_json
+from colibri.container.lookalike import refuse_foreign
 from colibri.errors import ContainerError
 
 SUFFIX = ".safetensors"
@@ -26,7 +27,10 @@ def read_shards(directory: Path) -> dict[str, TensorInfo]:
     names = list_names(directory)
     index = _index(directory, names)
     if index is None:
-        shards = _without_index(directory, [n for n in names if n.endswith(SUFFIX)])
+        files = [n for n in names if n.endswith(SUFFIX)]
+        if not files:
+            refuse_foreign(directory, names)
+        shards = _without_index(directory, files)
         return _merge(directory, shards)
     _check_index(directory, index, names)
     tensors = _merge(directory, sorted(set(index.values())))

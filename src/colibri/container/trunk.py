@@ -6,6 +6,7 @@ Peak memory above the result is one piece, whatever the tensor's size.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -17,25 +18,24 @@ from colibri.container.trunkinfo import TrunkInfo
 from colibri.errors import ConfigError, ContainerError
 from colibri.kernels.packing import (
     BLOCK_ROWS,
-    LARGEST_SCALE,
+    NO_SCALES,
     DenseMatrix,
     Matrix,
+    NonFiniteError,
     PackedMatrix,
     ScaleRange,
     Scheme,
     block_bytes,
     multiplier_for,
-    pack,
     packed_bytes,
-    scale_range,
+    try_pack,
 )
 
 MatrixBits = Literal["source", 8, 4]
 EmbeddingBits = Literal[8, 4, 32]
 
 _SCHEMES: dict[int, Scheme] = {8: "int8-gs64", 4: "int4-gs64"}
-_STORED_BITS = {"int8-gs64": 8, "int4-gs64": 4}
-_PIECE_BYTES = 4 << 20
+_PIECE_BYTES = 2 << 20  # each of several loading threads holds one
 
 U8 = npt.NDArray[np.uint8]
 
@@ -49,7 +49,7 @@ def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None
     info = _matrix_info(c, name)
     start, stop = _range(info, rows)
     _check_bits(info, bits)
-    if info.dtype in _STORED_BITS:
+    if info.stored_bits:
         return _stored(c, info, start, stop)
     if isinstance(bits, int) and bits in _SCHEMES:
         return _quantised(c, info, _SCHEMES[bits], start, stop)
@@ -58,20 +58,21 @@ def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None
 
 def load_embedding(c: Container, name: str, bits: EmbeddingBits) -> Matrix:
     """Vocabulary rows [vocabulary, hidden]; 32 keeps the source's dtype."""
+    _check_bits(_matrix_info(c, name), bits)
     return load_matrix(c, name, "source" if bits == 32 else bits)
 
 
 def load_vector(c: Container, name: str) -> npt.NDArray[np.float32]:
     """An exact tensor (norm, bias, router...) of any shape, as float32."""
     info = c.info(name)
-    if info.dtype in _STORED_BITS:
+    if info.stored_bits:
         raise ContainerError(f"{c.path}: tensor {shown(name)}: stored packed, but must be exact")
     return to_float32(c.read_all(name))
 
 
 def matrix_bytes(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> int:
     """Bytes that load_matrix or load_embedding will hold in memory."""
-    if info.dtype in _STORED_BITS or bits not in _SCHEMES or len(info.shape) != 2:
+    if info.stored_bits or bits not in _SCHEMES or len(info.shape) != 2:
         return info.nbytes
     return packed_bytes(_SCHEMES[int(bits)], *info.shape)
 
@@ -99,8 +100,8 @@ def _range(info: TrunkInfo, rows: slice | None) -> tuple[int, int]:
     return start, stop
 
 
-def _check_bits(info: TrunkInfo, bits: MatrixBits) -> None:
-    stored = _STORED_BITS.get(info.dtype)
+def _check_bits(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> None:
+    stored = info.stored_bits
     if stored and (bits == "source" or bits > stored):
         raise ConfigError(
             f"tensor {shown(info.name)} is stored at {stored} bits; {bits} was asked for: use "
@@ -116,8 +117,8 @@ def _stored(c: Container, info: TrunkInfo, start: int, stop: int) -> PackedMatri
             f"rows {start}..{stop} cannot be taken out; convert with --store-trunk source"
         )
     scheme: Scheme = "int8-gs64" if info.dtype == "int8-gs64" else "int4-gs64"
-    out = np.empty(packed_bytes(scheme, stop - start, cols), np.uint8)
-    c.read_packed(info.name, out, start // BLOCK_ROWS * block_bytes(scheme, cols))
+    begin = start // BLOCK_ROWS * block_bytes(scheme, cols)
+    out = c.read_packed(info.name, begin, packed_bytes(scheme, stop - start, cols))
     return PackedMatrix(scheme, stop - start, cols, out, info.multiplier)
 
 
@@ -128,33 +129,43 @@ def _quantised(c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: 
     the scales are watched; else the rows are read and packed once more.
     """
     out = np.empty(packed_bytes(scheme, stop - start, info.shape[1]), np.uint8)
-    smallest, largest = float("inf"), 0.0
-    for w, target in _pieces(c, info, scheme, start, stop, out):
-        r = _try_pack(w, scheme, target)
-        smallest, largest = min(smallest, r.smallest), max(largest, r.largest)
-    multiplier = multiplier_for(ScaleRange(smallest, largest))
+
+    def pack_all(multiplier: float) -> ScaleRange:
+        total = NO_SCALES
+        for first, w, target in _pieces(c, info, scheme, start, stop, out):
+            with naming_the_weight(f"{c.path}: tensor {shown(info.name)}", first):
+                total = total.merged(try_pack(w, scheme, multiplier, target))
+        return total
+
+    multiplier = multiplier_for(pack_all(1.0))
     if multiplier != 1.0:
-        for w, target in _pieces(c, info, scheme, start, stop, out):
-            pack(w, scheme, multiplier, target)
+        pack_all(multiplier)
     return PackedMatrix(scheme, stop - start, info.shape[1], out, multiplier)
 
 
 def _pieces(
     c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, out: U8
-) -> Iterator[tuple[npt.NDArray[Any], U8]]:
-    """(rows, their place in out): whole row blocks of about 4 MB, the last any size."""
+) -> Iterator[tuple[int, npt.NDArray[Any], U8]]:
+    """(first row, rows, their place in out): whole row blocks of about 2 MB, the last any size.
+
+    The rows are borrowed: they hold until the next piece is asked for.
+    """
     row = info.nbytes // info.shape[0]
     step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
     size = block_bytes(scheme, info.shape[1])
     for first in range(start, stop, step):
-        w = c.read_rows(info.name, first, min(first + step, stop))
+        w = c.borrow_rows(info.name, first, min(first + step, stop))
         begin = (first - start) // BLOCK_ROWS * size
-        yield w, out[begin : begin + packed_bytes(scheme, *w.shape)]
+        yield first, w, out[begin : begin + packed_bytes(scheme, *w.shape)]
 
 
-def _try_pack(w: npt.NDArray[Any], scheme: Scheme, target: U8) -> ScaleRange:
-    """Pack with multiplier 1 if fp16 can hold the scales; their range in any case."""
-    r = scale_range(w, scheme)
-    if r.largest <= LARGEST_SCALE:
-        pack(w, scheme, 1.0, target)
-    return r
+@contextmanager
+def naming_the_weight(where: str, first: int) -> Iterator[None]:
+    """Turn the kernels' refusal of a weight into an error that names its place."""
+    try:
+        yield
+    except NonFiniteError as e:
+        raise ContainerError(
+            f"{where}: the weight at row {first + e.row}, column {e.col} is not finite: "
+            "the file is damaged"
+        ) from None

@@ -14,6 +14,7 @@ from colibri.container.weights import Match, WeightMap
 from colibri.errors import ContainerError
 
 StoredDtype = Literal["f32", "f16", "bf16", "int4-gs64", "int8-gs64"]
+_PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class TrunkInfo:
     shape: tuple[int, ...]
     nbytes: int
     multiplier: float = 1.0
+
+    @property
+    def stored_bits(self) -> Literal[4, 8] | None:
+        """None unless packed."""
+        return _PACKED_BITS.get(self.dtype)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,13 @@ class WeightMap:
 
 def _match(rule: Rule, groups: Mapping[str, str | None]) -> Match | None:
     layer, expert = groups.get("layer"), groups.get("expert")
-    # 007, 12345678901 or a digit of another script would be a second name for the same tensor.
-    if not all(d is None or (len(d) < 10 and str(int(d)) == d) for d in (layer, expert)):
+    if not (_is_plain(layer) and _is_plain(expert)):
         return None
-    return Match(rule, *(None if d is None else int(d) for d in (layer, expert)))
+    return Match(
+        rule, None if layer is None else int(layer), None if expert is None else int(expert)
+    )
+
+
+def _is_plain(digits: str | None) -> bool:
+    """007, 12345678901 or a digit of another script would be a second name for the same tensor."""
+    return digits is None or (len(digits) < 10 and str(int(digits)) == digits)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from colibri.container.partfile import PartFile
 from colibri.container.spec import ALIGNMENT
 from colibri.errors import CapacityError, ContainerError
 
 PART_SUFFIX = ".part"
-_PIECE_BYTES = 4 << 20
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 Chunk = bytes | npt.NDArray[np.uint8]
@@ -58,6 +57,65 @@ def shard_header(tensors: Sequence[OutTensor], metadata: Mapping[str, str]) -> b
     return len(text).to_bytes(8, "little") + text
 
 
+class FileWriter:
+    """A file that appears whole and verified, or not at all: fill, then publish, close at the end.
+
+    Each may run in another thread than the one before. They raise CapacityError when the disk is
+    full (with the bytes that are missing), ContainerError when writing fails otherwise or what is
+    read back differs from what was written.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path, self._size = path, size
+        self._part = path.with_name(path.name + PART_SUFFIX)
+        self._sha256 = ""
+        with self._refusals():
+            self._file = PartFile(self._part, size)
+
+    def fill(self, chunks: Iterable[Chunk], step: Step | None = None) -> None:
+        """Write `chunks`, which must be of the planned size in all."""
+        step = step or _nothing
+        with self._refusals():
+            for chunk in chunks:
+                self._file.write(np.frombuffer(chunk, np.uint8), step)
+            self._sha256 = self._file.finish(step)
+        if self._file.size != self._size:
+            raise ContainerError(
+                f"{self._path}: {self._file.size} bytes written, {self._size} were planned"
+            )
+
+    def publish(self, step: Step | None = None, *, verify: bool = True) -> Written:
+        """Make the file durable, read it back and give it its name."""
+        with self._refusals():
+            self._file.sync()
+            if verify and not self._file.is_as_written(step or _nothing):
+                raise ContainerError(
+                    f"{self._path}: what was read back differs from what was written; the disk or "
+                    "memory is faulty, check both before converting again"
+                )
+            os.replace(self._part, self._path)
+            sync_directory(self._path.parent)
+        return Written(self._size, self._sha256)
+
+    def close(self) -> None:
+        """Remove what was not published."""
+        if hasattr(self, "_file"):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._part.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            with naming_the_file(self._path):
+                yield
+        except OSError as error:
+            if error.errno not in _FULL_DISK:
+                raise
+            self.close()  # what it took is free again, and told as such
+            raise CapacityError(_full_disk_message(self._path, self._size)) from error
+
+
 def write_file(
     path: Path,
     chunks: Iterable[Chunk],
@@ -66,32 +124,13 @@ def write_file(
     *,
     verify: bool = True,
 ) -> Written:
-    """Write `chunks`, `size` bytes in all, to `path`: the whole verified file appears, or nothing.
+    """Write `chunks`, `size` bytes in all, to `path`; raises what FileWriter raises.
 
     Without `verify` it is not read back: for what can be made again at any time.
-
-    Raises CapacityError when the disk is full (with the bytes that are missing), ContainerError
-    when writing fails otherwise or what is read back differs from what was written.
     """
-    part = path.with_name(path.name + PART_SUFFIX)
-    try:
-        with naming_the_file(path):
-            written = _write_part(part, chunks, step or _nothing)
-            if written.size != size:
-                raise ContainerError(f"{path}: {written.size} bytes written, {size} were planned")
-            if verify:
-                _verify(part, path, written, step or _nothing)
-            os.replace(part, path)
-            sync_directory(path.parent)
-    except OSError as error:
-        if error.errno not in _FULL_DISK:
-            raise
-        part.unlink(missing_ok=True)
-        raise CapacityError(_full_disk_message(path, size)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-    return written
+    with contextlib.closing(FileWriter(path, size)) as writer:
+        writer.fill(chunks, step)
+        return writer.publish(step, verify=verify)
 
 
 @contextlib.contextmanager
@@ -122,59 +161,6 @@ def free_bytes(directory: Path) -> int:
 
 def _nothing(written: int) -> None:
     pass
-
-
-def _write_part(part: Path, chunks: Iterable[Chunk], step: Step) -> Written:
-    digest = hashlib.sha256()
-    size = 0
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        for chunk in chunks:
-            for piece in _pieces(chunk):
-                step(len(piece))
-                digest.update(piece)
-                _write_all(fd, piece)
-                size += len(piece)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    return Written(size, digest.hexdigest())
-
-
-def _pieces(chunk: Chunk) -> Iterator[memoryview]:
-    view = chunk.data.cast("B") if isinstance(chunk, np.ndarray) else memoryview(chunk)
-    for start in range(0, len(view), _PIECE_BYTES):
-        yield view[start : start + _PIECE_BYTES]
-
-
-def _write_all(fd: int, piece: memoryview) -> None:
-    while piece:
-        piece = piece[os.write(fd, piece) :]
-
-
-def _verify(part: Path, path: Path, written: Written, step: Step) -> None:
-    """Read the synced file back from the disk itself, not from the page cache where avoidable."""
-    digest = hashlib.sha256()
-    buffer = memoryview(bytearray(_PIECE_BYTES))
-    fd = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _drop_pages(fd)
-        while count := os.readv(fd, [buffer]):
-            step(0)
-            digest.update(buffer[:count])
-        _drop_pages(fd)
-    finally:
-        os.close(fd)
-    if digest.hexdigest() != written.sha256:
-        raise ContainerError(
-            f"{path}: what was read back differs from what was written; "
-            "the disk or memory is faulty, check both before converting again"
-        )
-
-
-def _drop_pages(fd: int) -> None:
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _full_disk_message(path: Path, size: int) -> str:

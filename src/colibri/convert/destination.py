@@ -22,8 +22,13 @@ _OWN = (MANIFEST_NAME, JOURNAL_NAME, INVENTORY_NAME)
 
 
 def check_places(source: Path, destination: Path) -> None:
-    """Refuse a source that is no directory and a destination that is, or is inside, the source."""
-    list_names(source)
+    """Refuse a source that is no directory or no checkpoint, and a destination that is the source
+    or a file."""
+    names = list_names(source)
+    if MANIFEST_NAME in names or JOURNAL_NAME in names:
+        raise ConfigError(
+            f"{source}: is a conversion already; give the checkpoint as it was downloaded"
+        )
     if destination.exists() and not destination.is_dir():
         raise ConfigError(f"{destination}: is a file; give a directory for the converted model")
     a, b = source.resolve(), destination.resolve()

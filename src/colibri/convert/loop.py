@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from colibri.container.manifest import Manifest, manifest_bytes
 from colibri.container.shards import read_shards
 from colibri.container.spec import MANIFEST_NAME
 from colibri.container.weights import WeightMap
-from colibri.container.writer import write_file
+from colibri.container.writer import FileWriter, write_file
 from colibri.convert.destination import (
     check_deletable,
     check_empty,
@@ -38,6 +39,7 @@ from colibri.convert.plan import ExpertShard, Plan, Shard, make_plan
 from colibri.convert.policy import Policy, StoreTrunk
 from colibri.convert.produce import expert_chunks, trunk_chunks
 from colibri.convert.progress import Meter, Report
+from colibri.convert.publish import Publisher
 from colibri.convert.resume import (
     check_sources,
     deletable,
@@ -154,11 +156,13 @@ def _run(
         cancelled,
     )
     _copy_side_files(job, meter)
-    for shard in pending:
-        if delete_source:
-            _delete_sources(job, done)
-        _write_shard(job, shard, meter)
-        done.add(shard.name)
+    with Publisher(job.destination, job.journal, meter) as publisher:
+        for shard in pending:
+            if delete_source:  # the disk may have no room for both
+                done.update(publisher.wait())
+                _delete_sources(job, done)
+            _write_shard(job, shard, meter, publisher)
+        done.update(publisher.wait())
     if delete_source:
         _delete_sources(job, done)
     return _finish(job, meter)
@@ -172,7 +176,8 @@ def _copy_side_files(job: _Job, meter: Meter) -> None:
     save_journal(job.destination, job.journal)
 
 
-def _write_shard(job: _Job, shard: Shard, meter: Meter) -> None:
+def _write_shard(job: _Job, shard: Shard, meter: Meter, publisher: Publisher) -> None:
+    """The whole shard on its way to the disk; the publisher makes it durable and checks it."""
     check_space(job.destination, shard.size, shard.name)
     multipliers: dict[str, float] = {}
     if isinstance(shard, ExpertShard):
@@ -181,12 +186,14 @@ def _write_shard(job: _Job, shard: Shard, meter: Meter) -> None:
     else:
         meter.begin("trunk", shard.name, shard.source_bytes, shard.size)
         chunks = ahead(trunk_chunks(shard, multipliers))
+    writer = FileWriter(job.destination / shard.name, shard.size)
     try:
-        written = write_file(job.destination / shard.name, chunks, shard.size, meter.step)
-    finally:
-        chunks.close()
-    record(job.journal, shard.name, written, multipliers)
-    save_journal(job.destination, job.journal)
+        with contextlib.closing(chunks):
+            writer.fill(chunks, meter.step)
+    except BaseException:
+        writer.close()
+        raise
+    publisher.submit(writer, shard.name, multipliers)
 
 
 def _delete_sources(job: _Job, done: set[str]) -> None:

@@ -1,12 +1,13 @@
-"""Overlap of reading, packing and writing: a generator that runs in a thread of its own."""
+"""Overlap of reading, packing and writing: work that is done before its result is asked for."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -26,3 +27,21 @@ def ahead(items: Generator[T], depth: int = 2) -> Generator[T]:
     finally:
         pool.shutdown(cancel_futures=True)
         items.close()
+
+
+def each_ahead(
+    work: Callable[[A], T], items: Iterable[A], *, threads: int, depth: int
+) -> Generator[T]:
+    """work(item) of each in order, up to `depth` of them under way or done before they are asked
+    for. Closing it, or an error, ends the threads."""
+    waiting: deque[Future[T]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="coli-read")
+    try:
+        for item in items:
+            if len(waiting) == depth:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, item))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -2,101 +2,179 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from colibri.container.spec import RecordTail, pack_tail
+from colibri.container.spec import RecordTail, body_bytes, down_offset, pack_tail
 from colibri.container.writer import Chunk
-from colibri.convert.pipeline import ahead
 from colibri.convert.plan import ExpertShard, TrunkShard, TrunkTensor
-from colibri.convert.source import MatrixSlice, SourceFiles, Weights, check_finite
+from colibri.convert.source import (
+    MatrixSlice,
+    Piece,
+    Source,
+    Weights,
+    check_finite,
+    flat_pieces,
+    not_finite,
+    row_pieces,
+    whole,
+)
 from colibri.kernels.packing import (
+    BLOCK_ROWS,
+    NO_SCALES,
+    U8,
     NonFiniteError,
     ScaleRange,
     Scheme,
+    block_bytes,
     multiplier_for,
-    pack,
-    pack_expert,
     packed_bytes,
     scale_range,
+    try_pack,
 )
 
-Loaded = tuple[int, tuple[MatrixSlice, ...], list[Weights]]
+# The multiplier of a matrix depends on all of it, and stands before its bytes are of use. Up to
+# this size a matrix is packed with the usual multiplier and held until that is known to be right;
+# larger ones are read twice.
+_HELD_BYTES = 64 << 20
+
+Read = tuple[Piece, Weights]
 
 
 def trunk_chunks(shard: TrunkShard, multipliers: dict[str, float]) -> Generator[Chunk]:
     """Header and tensors; the multiplier of each packed tensor is put into `multipliers`."""
     yield shard.header
-    with SourceFiles() as files:
+    pieces = [p for t in shard.tensors for p in _pieces_of(t)]
+    with contextlib.closing(Source()) as source, _reading(source, pieces) as reads:
         for tensor in shard.tensors:
             if tensor.scheme is None:
-                yield from _as_stored(files, tensor)
+                yield from _as_stored(tensor, reads)
             else:
-                multiplier = _multiplier(files, tensor, tensor.scheme)
+                multiplier, chunks = _packed(source, tensor, tensor.scheme, reads)
                 multipliers[tensor.info.name] = multiplier
-                yield from _packed(files, tensor, tensor.scheme, multiplier)
+                yield from chunks
 
 
-def _as_stored(files: SourceFiles, tensor: TrunkTensor) -> Iterator[Chunk]:
-    seen = 0
-    for block in files.flat_blocks(tensor.info):
-        check_finite(tensor.info, block, seen)
-        seen += block.size
-        yield block.view(np.uint8)
+def _pieces_of(tensor: TrunkTensor) -> list[Piece]:
+    """What is read of a tensor in the usual case, in order."""
+    if tensor.scheme is None:
+        return list(flat_pieces(tensor.info))
+    pieces = list(row_pieces(whole(tensor.info)))
+    return pieces if tensor.out.nbytes <= _HELD_BYTES else 2 * pieces
 
 
-def _multiplier(files: SourceFiles, tensor: TrunkTensor, scheme: Scheme) -> float:
-    """One for the whole matrix, so its scales are looked at before the first row is packed."""
-    smallest, largest, seen = float("inf"), 0.0, 0
-    for block in files.row_blocks(tensor.info):
-        check_finite(tensor.info, block, seen)
-        seen += block.size
-        found = scale_range(block, scheme)
-        smallest = min(smallest, found.smallest)
-        largest = max(largest, found.largest)
-    return multiplier_for(ScaleRange(smallest, largest))
+@contextlib.contextmanager
+def _reading(source: Source, pieces: list[Piece]) -> Iterator[Iterator[Read]]:
+    with contextlib.closing(source.read_all(pieces)) as weights:
+        yield zip(pieces, weights, strict=True)
+
+
+def _as_stored(tensor: TrunkTensor, reads: Iterator[Read]) -> Iterator[Chunk]:
+    for _ in flat_pieces(tensor.info):
+        piece, weights = next(reads)
+        check_finite(piece, weights)
+        yield weights.reshape(-1).view(np.uint8)
 
 
 def _packed(
-    files: SourceFiles, tensor: TrunkTensor, scheme: Scheme, multiplier: float
-) -> Iterator[Chunk]:
-    for block in files.row_blocks(tensor.info):
-        out = np.empty(packed_bytes(scheme, *block.shape), np.uint8)
-        pack(block, scheme, multiplier, out)
-        yield out
+    source: Source, tensor: TrunkTensor, scheme: Scheme, reads: Iterator[Read]
+) -> tuple[float, Iterator[Chunk]]:
+    """The multiplier and, once that is known, the packed bytes."""
+    count = sum(1 for _ in row_pieces(whole(tensor.info)))
+    total, held = NO_SCALES, []
+    for _ in range(count):
+        piece, weights = next(reads)
+        if tensor.out.nbytes <= _HELD_BYTES:
+            packed, found = _pack_piece(piece, weights, scheme, 1.0)
+            held.append(packed)
+        else:
+            check_finite(piece, weights)
+            found = scale_range(weights, scheme)
+        total = total.merged(found)
+    multiplier = multiplier_for(total)
+    if not held:
+        again = (next(reads) for _ in range(count))
+    elif multiplier != 1.0:
+        again = ((p, source.read(p)) for p in row_pieces(whole(tensor.info)))
+    else:
+        return multiplier, iter(held)
+    return multiplier, (_pack_piece(p, w, scheme, multiplier)[0] for p, w in again)
+
+
+def _pack_piece(
+    piece: Piece, weights: Weights, scheme: Scheme, multiplier: float
+) -> tuple[U8, ScaleRange]:
+    out = np.empty(packed_bytes(scheme, *weights.shape), np.uint8)
+    return out, _pack(piece, weights, scheme, multiplier, out)
+
+
+def _pack(piece: Piece, weights: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+    try:
+        return try_pack(weights, scheme, multiplier, out)
+    except NonFiniteError:
+        raise not_finite(piece, weights) from None
 
 
 def expert_chunks(shard: ExpertShard) -> Generator[Chunk]:
-    """Header and records. The next experts are read while one is packed."""
+    """Header and records. The next pieces are read while one is packed."""
     yield shard.header
-    loaded = ahead(_load(shard))
-    try:
-        for expert, slices, matrices in loaded:
-            yield _record(shard, expert, slices, matrices)
-    finally:
-        loaded.close()
-
-
-def _load(shard: ExpertShard) -> Generator[Loaded]:
-    with SourceFiles() as files:
-        for expert in shard.experts:
-            slices = shard.source.matrices(expert)
-            yield expert, slices, [files.matrix(s) for s in slices]
+    matrices = [shard.source.matrices(e) for e in shard.experts]
+    pieces = [p for three in matrices for m in three for p in row_pieces(m)]
+    with contextlib.closing(Source()) as source, _reading(source, pieces) as reads:
+        for expert, three in zip(shard.experts, matrices, strict=True):
+            yield _record(source, shard, expert, three, reads)
 
 
 def _record(
-    shard: ExpertShard, expert: int, slices: tuple[MatrixSlice, ...], matrices: list[Weights]
+    source: Source,
+    shard: ExpertShard,
+    expert: int,
+    matrices: tuple[MatrixSlice, MatrixSlice, MatrixSlice],
+    reads: Iterator[Read],
 ) -> Chunk:
-    gate, up, down = matrices
-    try:
-        body, multipliers = pack_expert(gate, up, down, shard.scheme)
-    except NonFiniteError:
-        for part, weights in zip(slices, matrices, strict=True):
-            before = (part.offset - part.info.offset) // weights.itemsize
-            check_finite(part.info, weights, before)
-        raise
-    record = np.zeros(shard.record_bytes, np.uint8)
-    record[: len(body)] = body
-    pack_tail(record, RecordTail(shard.source.layer, expert, multipliers))
+    """A record. Blocks of gate and up alternate, so that the thread that computed both can apply
+    SwiGLU; the blocks of down follow."""
+    scheme, hidden, inner = shard.scheme, shard.source.shape.hidden, shard.source.shape.inner
+    record = np.empty(shard.record_bytes, np.uint8)
+    middle, end = down_offset(scheme, hidden, inner), body_bytes(scheme, hidden, inner)
+    record[end:] = 0
+    pairs = record[:middle].reshape(-1, 2, block_bytes(scheme, hidden))
+    down = record[middle:end].reshape(-1, block_bytes(scheme, inner))
+    targets = (pairs[:, 0], pairs[:, 1], down)
+    gate_up_down = [
+        _fill(source, m, scheme, target, reads) for m, target in zip(matrices, targets, strict=True)
+    ]
+    pack_tail(record, RecordTail(shard.source.layer, expert, tuple(gate_up_down)))  # type: ignore[arg-type]
     return record
+
+
+def _fill(
+    source: Source, matrix: MatrixSlice, scheme: Scheme, target: U8, reads: Iterator[Read]
+) -> float:
+    """Pack a matrix into target [row blocks, bytes], whose blocks may lie apart; its multiplier."""
+
+    def pack_all(multiplier: float, reads: Iterator[Read]) -> ScaleRange:
+        total = NO_SCALES
+        for piece, weights in reads:
+            first = piece.first_row // BLOCK_ROWS
+            blocks = target[first : first - (-piece.rows // BLOCK_ROWS)]
+            total = total.merged(_pack_blocks(piece, weights, scheme, multiplier, blocks))
+        return total
+
+    usual = (next(reads) for _ in row_pieces(matrix))
+    multiplier = multiplier_for(pack_all(1.0, usual))
+    if multiplier != 1.0:
+        pack_all(multiplier, ((p, source.read(p)) for p in row_pieces(matrix)))
+    return multiplier
+
+
+def _pack_blocks(
+    piece: Piece, weights: Weights, scheme: Scheme, multiplier: float, blocks: U8
+) -> ScaleRange:
+    if blocks.flags.c_contiguous:
+        return _pack(piece, weights, scheme, multiplier, blocks.reshape(-1))
+    packed, found = _pack_piece(piece, weights, scheme, multiplier)
+    blocks[:] = packed.reshape(blocks.shape)
+    return found

@@ -16,7 +16,8 @@ Phase = Literal["copy", "trunk", "experts", "finished", "already finished"]
 
 @dataclass(frozen=True)
 class ConvertProgress:
-    """`seconds` and `bytes_per_second` are this run's; bytes done before a resume count as done."""
+    """`seconds`, `bytes_per_second` and `bytes_written` are this run's; bytes done before a resume
+    count as done."""
 
     phase: Phase
     file: str  # the output being written
@@ -25,6 +26,7 @@ class ConvertProgress:
     seconds: float
     bytes_per_second: float
     eta_seconds: float | None  # None until a rate is known
+    bytes_written: int = 0
 
 
 Report = Callable[[ConvertProgress], None]
@@ -47,23 +49,29 @@ class Meter:
         self._base = done  # of the source, before the current file
         self._source_bytes = 0  # that go into the current file
         self._size, self._written = 1, 0  # of the current file
+        self._written_before = 0  # to the files before it
 
     def begin(self, phase: Phase, file: str, source_bytes: int = 0, size: int = 1) -> None:
         """An output of `size` bytes, made of `source_bytes` of the source, is to be written."""
         self._base += self._source_bytes
+        self._written_before += self._written
         self._phase, self._file = phase, file
         self._source_bytes, self._size, self._written = source_bytes, size, 0
         self._emit()
 
     def step(self, written: int) -> None:
         """`written` more bytes are on their way; raises Cancelled when asked to stop."""
+        self.check()
+        self._written += written
+        if time.monotonic() - self._last >= _INTERVAL_SECONDS:
+            self._emit()
+
+    def check(self, _written: int = 0) -> None:
+        """Raises Cancelled when asked to stop; for any thread."""
         if self._cancelled():
             raise Cancelled(
                 "conversion stopped; finished files are kept, run the same command to continue"
             )
-        self._written += written
-        if time.monotonic() - self._last >= _INTERVAL_SECONDS:
-            self._emit()
 
     def _emit(self) -> None:
         self._last = time.monotonic()
@@ -73,6 +81,7 @@ class Meter:
         seconds = self._last - self._start
         rate = (done - self._before) / seconds if seconds > 0 else 0.0
         eta = (self._total - done) / rate if rate > 0 else None
+        written = self._written_before + self._written
         self._report(
-            ConvertProgress(self._phase, self._file, done, self._total, seconds, rate, eta)
+            ConvertProgress(self._phase, self._file, done, self._total, seconds, rate, eta, written)
         )

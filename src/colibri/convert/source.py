@@ -1,22 +1,22 @@
-"""Reading a checkpoint's tensors: whole matrices of one expert, the trunk in blocks of rows."""
+"""Reading a checkpoint's tensors a few MB at a time: matrices in blocks of rows."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from colibri.container.files import read_into, reason, shown
+from colibri.container.direct import DirectFiles
+from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.container.weights import ExpertShape, Part
+from colibri.convert.pipeline import each_ahead
 from colibri.errors import ContainerError
-from colibri.kernels.packing import BLOCK_ROWS
+from colibri.kernels.packing import BLOCK_ROWS, NonFiniteError, scale_range
 
 Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
 
@@ -26,6 +26,9 @@ NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
 }
 BLOCK_BYTES = 4 << 20
+_READERS = 3  # a single read at a time does not fill a fast disk's queue
+_AHEAD = 6
+_CHECKED_COLS = 1024
 
 
 @dataclass(frozen=True)
@@ -75,72 +78,115 @@ class LayerSource:
         return self.tensors.get((None, part)) or self.tensors.get((expert, part))
 
 
-class SourceFiles:
-    """Open files of a checkpoint; use as a context manager."""
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a matrix, or some elements of a tensor as one row: what is read at once."""
+
+    info: TensorInfo
+    offset: int  # in the file
+    rows: int
+    cols: int
+    first_row: int  # in the matrix
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.cols * NUMPY_DTYPES[self.info.dtype].itemsize
+
+
+def row_pieces(m: MatrixSlice) -> Iterator[Piece]:
+    """Whole row blocks, of about 4 MB."""
+    row_bytes = m.cols * NUMPY_DTYPES[m.info.dtype].itemsize
+    step = max(BLOCK_ROWS, BLOCK_BYTES // max(1, row_bytes) // BLOCK_ROWS * BLOCK_ROWS)
+    for row in range(0, m.rows, step):
+        count = min(step, m.rows - row)
+        yield Piece(m.info, m.offset + row * row_bytes, count, m.cols, row)
+
+
+def flat_pieces(info: TensorInfo) -> Iterator[Piece]:
+    """All elements of a tensor of any shape, at most 4 MB at a time."""
+    itemsize = NUMPY_DTYPES[info.dtype].itemsize
+    for start in range(0, info.nbytes, BLOCK_BYTES):
+        count = min(BLOCK_BYTES, info.nbytes - start) // itemsize
+        yield Piece(info, info.offset + start, 1, count, 0)
+
+
+def whole(info: TensorInfo) -> MatrixSlice:
+    rows, cols = info.shape
+    return MatrixSlice(info, info.offset, rows, cols)
+
+
+class Source:
+    """Open files of a checkpoint, for any number of threads."""
 
     def __init__(self) -> None:
-        self._fds: dict[Path, int] = {}
+        self._files = DirectFiles()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for fd in self._fds.values():
-            os.close(fd)
-        self._fds.clear()
-
-    def matrix(self, m: MatrixSlice) -> Weights:
+    def read(self, piece: Piece) -> Weights:
         """A fresh array [rows, cols]."""
-        return self._read(m.info, m.offset, m.rows * m.cols).reshape(m.rows, m.cols)
+        return self._read([piece])[0]
 
-    def row_blocks(self, info: TensorInfo) -> Iterator[Weights]:
-        """A tensor [rows, cols] as blocks of whole row blocks, of about 4 MB."""
-        rows, cols = info.shape
-        row_bytes = max(1, info.nbytes // max(1, rows))
-        step = max(BLOCK_ROWS, BLOCK_BYTES // row_bytes // BLOCK_ROWS * BLOCK_ROWS)
-        for row in range(0, rows, step):
-            count = min(step, rows - row)
-            yield self.matrix(MatrixSlice(info, info.offset + row * row_bytes, count, cols))
+    def read_all(self, pieces: Iterable[Piece]) -> Generator[Weights]:
+        """Each piece in order, the next ones read meanwhile, neighbours in one read."""
+        groups = each_ahead(self._read, _neighbours(pieces), threads=_READERS, depth=_AHEAD)
+        with contextlib.closing(groups):
+            for group in groups:
+                yield from group
 
-    def flat_blocks(self, info: TensorInfo) -> Iterator[Weights]:
-        """All elements of a tensor of any shape, in pieces of at most 4 MB."""
-        itemsize = NUMPY_DTYPES[info.dtype].itemsize
-        for start in range(0, info.nbytes, BLOCK_BYTES):
-            count = min(BLOCK_BYTES, info.nbytes - start) // itemsize
-            yield self._read(info, info.offset + start, count)
+    def _read(self, group: Sequence[Piece]) -> list[Weights]:
+        first, last = group[0], group[-1]
+        nbytes = last.offset + last.nbytes - first.offset
+        data = self._files.read(first.info.file, first.offset, nbytes)
+        return [_array(p, data[p.offset - first.offset :][: p.nbytes]) for p in group]
 
-    def _read(self, info: TensorInfo, offset: int, count: int) -> Weights:
-        out = np.empty(count, NUMPY_DTYPES[info.dtype])
-        view = out.view(np.uint8).data
-        fd = self._open(info.file)
-        read_into(fd, info.file, view, offset)
-        if hasattr(os, "posix_fadvise"):  # read once: leave the page cache to others
-            os.posix_fadvise(fd, offset, len(view), os.POSIX_FADV_DONTNEED)
-        return out
-
-    def _open(self, path: Path) -> int:
-        fd = self._fds.get(path)
-        if fd is None:
-            try:
-                fd = self._fds[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                raise ContainerError(f"{path}: cannot be read: {reason(error)}") from error
-        return fd
+    def close(self) -> None:
+        self._files.close()
 
 
-def check_finite(info: TensorInfo, weights: Weights, before: int = 0) -> None:
-    """Refuse a weight that is not finite, by tensor and place; `before`: elements already seen."""
+def _neighbours(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Pieces that follow each other in a file, together at most 4 MB."""
+    group: list[Piece] = []
+    end = total = 0
+    for piece in pieces:
+        total += piece.nbytes
+        follows = group and piece.info.file == group[0].info.file and piece.offset == end
+        if not follows or total > BLOCK_BYTES:
+            if group:
+                yield group
+            group, total = [], piece.nbytes
+        group.append(piece)
+        end = piece.offset + piece.nbytes
+    if group:
+        yield group
+
+
+def _array(piece: Piece, data: npt.NDArray[np.uint8]) -> Weights:
+    dtype = NUMPY_DTYPES[piece.info.dtype]
+    if data.ctypes.data % dtype.itemsize:  # behind a neighbour of narrower elements
+        data = data.copy()
+    return data.view(dtype).reshape(piece.rows, piece.cols)
+
+
+def check_finite(piece: Piece, weights: Weights) -> None:
+    """Refuse a weight that is not finite, by tensor and place."""
+    flat = weights.reshape(-1)
+    bulk = flat.size - flat.size % _CHECKED_COLS
+    try:
+        if bulk:  # the kernel that looks for scales looks at every weight, on all cores
+            scale_range(flat[:bulk].reshape(-1, _CHECKED_COLS), "int8-gs64")
+        if bulk < flat.size:
+            scale_range(flat[bulk:].reshape(1, -1), "int8-gs64")
+    except NonFiniteError:
+        raise not_finite(piece, weights) from None
+
+
+def not_finite(piece: Piece, weights: Weights) -> ContainerError:
+    """The error for the first weight in the piece that is not finite."""
     bf16 = weights.dtype == np.uint16
     # Without a NumPy type for bf16: infinite or NaN is what has all ones in the exponent.
     bad = (weights & 0x7F80) == 0x7F80 if bf16 else ~np.isfinite(weights)
-    if bad.any():
-        where = before + int(np.argmax(bad.reshape(-1)))
-        raise ContainerError(
-            f"{info.file}: tensor {shown(info.name)}: element {where} is not finite (NaN or "
-            "infinite); the file is damaged or the model diverged in training"
-        )
+    before = (piece.offset - piece.info.offset) // weights.itemsize
+    where = before + int(np.argmax(bad.reshape(-1)))
+    return ContainerError(
+        f"{piece.info.file}: tensor {shown(piece.info.name)}: element {where} is not finite (NaN "
+        "or infinite); the file is damaged or the model diverged in training"
+    )

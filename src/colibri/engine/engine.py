@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from colibri.engine.request import Call, Finished, FinishReason, Request, Token, Watch
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.errors import Cancelled, CapacityError, ColibriError
+from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
@@ -214,7 +214,7 @@ class Engine:
 def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
     """Refuse an empty prompt, ids that are not the model's, and more tokens than `limit`."""
     if len(token_ids) == 0:
-        raise ColibriError("the prompt is empty: give at least one token")
+        raise ConfigError("the prompt is empty: give at least one token")
     if len(token_ids) > limit:
         raise CapacityError(
             f"the prompt has {len(token_ids)} tokens, and the context leaves room for {limit}: "
@@ -222,7 +222,7 @@ def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
         )
     low, high = min(token_ids), max(token_ids)
     if low < 0 or high >= vocab_size:
-        raise ColibriError(
+        raise ConfigError(
             f"token id {low if low < 0 else high} is outside the model's vocabulary "
             f"0..{vocab_size - 1}"
         )

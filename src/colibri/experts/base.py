@@ -1,6 +1,6 @@
 """The experts seam: what runs routed experts, and what staging needs to know of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,17 +18,71 @@ PAGE = 4096  # alignment of slots, spans and direct reads
 class ExpertExecutor(Protocol):
     """Runs the routed experts of a layer, wherever their weights are."""
 
-    def run(self, layer: int, x: Floats, topk_ids: Ids, topk_weights: Floats) -> Floats:
+    def run(
+        self,
+        layer: int,
+        x: Floats,
+        topk_ids: Ids,
+        topk_weights: Floats,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Floats:
         """Sum of the weighted outputs of each row's experts, in ascending expert id.
 
         x: [tokens, hidden]; topk_ids, topk_weights: [tokens, k], ids of a row distinct.
+        meanwhile: called once, when the reads of missing experts are on their way; may hint.
         Returns [tokens, hidden], bits independent of what was resident.
         """
         ...
 
-    def hint(self, layer: int, expert_ids: Sequence[int]) -> None:
-        """These experts are likely to be wanted soon: a wish without effect on results."""
+    def complete(self, layer: int) -> bool:
+        """Whether all experts of the layer are at hand, so that no hint is of use."""
         ...
+
+    def hint(
+        self, layer: int, expert_ids: Sequence[int], read: int, keep: Collection[int] = ()
+    ) -> "Guess":
+        """The layer's next call will likely want these experts, the first ones most.
+
+        The first `read` of them are read ahead, as far as there is room: none of the hinted, nor of
+        those to keep, is evicted for it. Without effect on results. Replaces the layer's last hint.
+        Returns what will tell how it compared.
+        """
+        ...
+
+    def expire(self) -> None:
+        """Takes all hints back: reads that have not begun do not begin."""
+        ...
+
+
+@dataclass(slots=True)
+class Guess:
+    """What a hint expected, and how it compared once the layer's call has come."""
+
+    absent: dict[int, int]  # hinted experts that were not there, with their places in the hint
+    missing: int | None = None  # how many of the call's experts were not there
+    right: frozenset[int] = frozenset()  # those of the absent that the call wanted
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Experts of the layers with a hint: wanted and not there; hinted and not there; both."""
+
+    missing: int = 0
+    guessed: int = 0
+    right: int = 0
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.missing if self.missing else 0.0
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.guessed if self.guessed else 0.0
+
+    def __add__(self, other: "Guesses") -> "Guesses":
+        return Guesses(
+            self.missing + other.missing, self.guessed + other.guessed, self.right + other.right
+        )
 
 
 class CachePolicy(Protocol):
@@ -36,6 +90,10 @@ class CachePolicy(Protocol):
 
     def admit(self, expert: int) -> None:
         """The expert has got a slot."""
+        ...
+
+    def admit_first_to_go(self, expert: int) -> None:
+        """The expert has got a slot on a guess: the next victim, until touched."""
         ...
 
     def touch(self, expert: int) -> None:
@@ -63,3 +121,16 @@ class ExpertStats:
     read_seconds: float = 0.0  # service time, summed over the reader threads
     wait_seconds: float = 0.0  # time in which the arithmetic had nothing to do
     direct: bool = True  # False once a file had to be read through the page cache
+    # Of reads ahead: those that ended well or badly, became useful, were evicted unused, never
+    # began. A read is useful or wasted once it is known to be.
+    prefetch_reads: int = 0
+    prefetch_failed: int = 0
+    prefetch_useful: int = 0
+    prefetch_wasted_bytes: int = 0
+    prefetch_expired: int = 0
+    guesses: Guesses = Guesses()
+
+    @property
+    def lookahead_recall(self) -> float:
+        """Share of the experts that were wanted and not there that had been guessed."""
+        return self.guesses.recall

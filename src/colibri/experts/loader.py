@@ -2,8 +2,9 @@
 
 import threading
 import time
+from bisect import insort
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from colibri.container.layerexperts import Span
@@ -17,6 +18,7 @@ class Job:
     """One expert on its way from disk into a slot, which is the loader's until collected.
 
     finish runs on the reader once the bytes are there: it checks them and knows the multipliers.
+    ahead: read before it was asked for. demanded: somebody waits for it by now.
     """
 
     layer: int
@@ -24,6 +26,8 @@ class Job:
     spans: Sequence[Span]
     slot: memoryview
     finish: Callable[[memoryview], Multipliers]
+    ahead: bool = False
+    demanded: bool = True
     multipliers: Multipliers = (1.0, 1.0, 1.0)
     nbytes: int = 0
     seconds: float = 0.0
@@ -31,9 +35,10 @@ class Job:
 
 
 class Loader:
-    """A bounded pool of reader threads. submit, collect and quiesce are for one thread.
+    """A bounded pool of reader threads, whose other methods are for one thread.
 
-    read: as os.preadv; the test kit puts its faults here.
+    Demanded jobs go first, in the order given; then those read ahead, nearest layer first, which
+    leave a reader free for the next demand. read: as os.preadv; the test kit puts its faults here.
     """
 
     def __init__(self, readers: int, read: ReadFunction, direct: DirectMode = "auto") -> None:
@@ -43,8 +48,11 @@ class Loader:
         self._work = threading.Condition(lock)
         self._done = threading.Condition(lock)
         self._waiting: deque[Job] = deque()
+        self._ahead: list[Job] = []
         self._finished: list[Job] = []
-        self._busy = 0
+        self._busy = self._busy_ahead = 0
+        # Two at least: a single read ahead at a time leaves most disks half idle.
+        self._most_ahead = max(2, readers - 1)
         self._closed = False
         self._threads = [
             threading.Thread(target=self._serve, name=f"expert-reader-{i}", daemon=True)
@@ -59,8 +67,28 @@ class Loader:
 
     def submit(self, job: Job) -> None:
         with self._work:
-            self._waiting.append(job)
+            if job.demanded:
+                self._waiting.append(job)
+            else:
+                insort(self._ahead, job, key=_layer)
             self._work.notify()
+
+    def promote(self, job: Job) -> None:
+        """From now on the job is demanded. It may be waiting, in flight or finished."""
+        with self._work:
+            job.demanded = True
+            if job in self._ahead:
+                self._ahead.remove(job)
+                job.ahead = False  # it comes to nothing more than a demand
+                self._waiting.append(job)
+                self._work.notify()
+
+    def withdraw(self, jobs: Iterable[Job]) -> set[Job]:
+        """Forgets those of the jobs read ahead that have not begun, and returns them."""
+        with self._work:
+            forgotten = set(jobs).intersection(self._ahead)
+            self._ahead = [job for job in self._ahead if job not in forgotten]
+            return forgotten
 
     def collect(self, timeout: float) -> list[Job]:
         """The jobs that have finished, well or badly; waits at most `timeout` for the first."""
@@ -77,6 +105,7 @@ class Loader:
         """
         with self._done:
             self._waiting.clear()
+            self._ahead.clear()
             while self._busy:
                 self._done.wait(0.05)  # in steps, so that Ctrl-C is seen
             finished, self._finished = self._finished, []
@@ -86,6 +115,7 @@ class Loader:
         """Ends the threads after the reads in progress, and closes the files."""
         with self._work:
             self._waiting.clear()
+            self._ahead.clear()
             self._closed = True
             self._work.notify_all()
         for thread in self._threads:
@@ -97,17 +127,26 @@ class Loader:
             self._load(job)
             with self._done:
                 self._busy -= 1
+                self._busy_ahead -= job.ahead
                 self._finished.append(job)
                 self._done.notify()
 
     def _next(self) -> Job | None:
         with self._work:
-            while not self._waiting and not self._closed:
+            while not (job := self._first()) and not self._closed:
                 self._work.wait()
-            if self._closed:
+            if self._closed or job is None:
                 return None
             self._busy += 1
+            self._busy_ahead += job.ahead
+            return job
+
+    def _first(self) -> Job | None:
+        if self._waiting:
             return self._waiting.popleft()
+        if self._ahead and self._busy_ahead < self._most_ahead:
+            return self._ahead.pop(0)
+        return None
 
     def _load(self, job: Job) -> None:
         start = time.perf_counter()
@@ -119,3 +158,7 @@ class Loader:
         except Exception as error:  # not handled here: carried to the thread that asked
             job.error = error
         job.seconds = time.perf_counter() - start
+
+
+def _layer(job: Job) -> int:
+    return job.layer

@@ -16,6 +16,10 @@ class LeastRecentlyUsed:
     def admit(self, expert: int) -> None:
         self._order[expert] = None
 
+    def admit_first_to_go(self, expert: int) -> None:
+        self._order[expert] = None
+        self._order.move_to_end(expert, last=False)
+
     def touch(self, expert: int) -> None:
         self._order.move_to_end(expert)
 

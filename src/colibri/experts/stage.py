@@ -1,12 +1,14 @@
 """One layer's experts as the kernels see them: addresses and multipliers, by expert."""
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.experts.arena import Arena
-from colibri.experts.base import Multipliers
+from colibri.experts.base import Guess, Guesses, Multipliers
 from colibri.experts.cache import LayerCache
 from colibri.experts.loader import Job
 
@@ -26,24 +28,51 @@ class LayerStage:
         self.cache = cache
         self.parts: NDArray[np.uint64] = np.zeros((source.num_experts, 3), np.uint64)
         self.multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
+        self.guesses: list[Guess] = []  # until the next call
         self._arena = arena
         self._verify = verify
 
-    def job(self, expert: int, slot: int) -> Job:
+    def job(self, expert: int, slot: int, ahead: bool = False) -> Job:
         """The read of an expert into its slot."""
         spans = self.source.reads(expert)
 
         def finish(data: memoryview) -> Multipliers:
             return self._check(expert, data, str(spans[0].file))
 
-        return Job(self.source.layer, expert, spans, self._arena.view(slot), finish)
+        view = self._arena.view(slot)
+        return Job(self.source.layer, expert, spans, view, finish, ahead, demanded=not ahead)
 
     def land(self, job: Job) -> None:
         """The read succeeded: the kernels may use the expert, which is pinned once."""
+        self._set_tables(job)
+        self.cache.landed(job.expert)
+
+    def land_on_a_guess(self, job: Job) -> None:
+        """The same for a read that nobody has demanded: not pinned, first to go."""
+        self._set_tables(job)
+        self.cache.landed_on_a_guess(job.expert, job.nbytes)
+
+    def guess(self, experts: Sequence[int]) -> Guess:
+        is_proven = self.cache.is_proven
+        guess = Guess({e: place for place, e in enumerate(experts) if not is_proven(e)})
+        self.guesses.append(guess)
+        return guess
+
+    def compare(self, experts: Collection[int]) -> Guesses:
+        """The call has come: tells all guesses how they compared; the counts of the last one."""
+        counts = Guesses()
+        missing = sum(not self.cache.is_proven(e) for e in experts) if self.guesses else 0
+        for guess in self.guesses:
+            guess.missing = missing
+            guess.right = frozenset(guess.absent.keys() & experts)
+            counts = Guesses(missing, len(guess.absent), len(guess.right))
+        self.guesses.clear()
+        return counts
+
+    def _set_tables(self, job: Job) -> None:
         address = self._arena.address(self.cache.slot(job.expert))
         self.parts[job.expert] = [address + part for part in self.source.parts(job.expert)]
         self.multipliers[job.expert] = job.multipliers
-        self.cache.landed(job.expert)
 
     def _check(self, expert: int, slot: memoryview, where: str) -> Multipliers:
         if not self.source.record:

@@ -2,70 +2,61 @@
 
 import time
 from bisect import insort
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 
 from colibri.errors import Cancelled
+from colibri.experts.ahead import ReadsAhead
 from colibri.experts.loader import Job, Loader
 from colibri.experts.stage import LayerStage
+from colibri.experts.traffic import Traffic
 
 _GROUP = 4
 _POLL_SECONDS = 0.05  # how long a cancel may go unseen while waiting
 
 
-@dataclass
-class Traffic:
-    """What was read, counted by the thread that waits for it."""
-
-    reads: int = 0
-    bytes_read: int = 0
-    read_seconds: float = 0.0
-    wait_seconds: float = 0.0
-
-    def count(self, job: Job) -> None:
-        self.reads += 1
-        self.bytes_read += job.nbytes
-        self.read_seconds += job.seconds
-
-
 class Staging:
     """Pins what is resident of a union (ascending) and brings the rest, lowest ids first.
 
-    Every expert is pinned from the moment it is ready until released. When a call is broken off,
-    settle() puts the cache right.
+    Every expert is pinned from the moment it is ready until released. What is on its way on a
+    guess is waited for. When a call is broken off, settle() puts the cache right.
     """
 
     def __init__(
         self,
         stage: LayerStage,
         loader: Loader,
+        ahead: ReadsAhead,
         experts: list[int],
         traffic: Traffic,
         cancelled: Callable[[], bool],
     ) -> None:
         self._stage, self._cache = stage, stage.cache
-        self._loader = loader
+        self._loader, self._ahead = loader, ahead
         self._traffic = traffic
         self._cancelled = cancelled
+        self._experts = experts
         is_resident = stage.cache.resident
         self.hits = [e for e in experts if is_resident[e]]
-        self._missing = [e for e in experts if not is_resident[e]]
-        self._in_flight = 0
+        missing = [e for e in experts if not is_resident[e]]
+        claimed = ahead.claim(stage, missing)
+        self._missing = [e for e in missing if e not in claimed]
+        self._coming = len(claimed)  # reads of this call
         for expert in self.hits:
             self._cache.pin(expert)
         self._cache.touch(self.hits)
         self._cache.hits += len(self.hits)
-        self._cache.misses += len(self._missing)
+        self._cache.misses += len(missing)
 
     @property
     def in_flight(self) -> int:
-        return self._in_flight
+        """Reads into the layer's slots, those of wrong guesses too."""
+        return self._coming + len(self._ahead.of(self._stage.source.layer))
 
     @property
     def unfinished(self) -> bool:
         """Whether experts are still to come: in flight, or waiting for a slot."""
-        return self._in_flight > 0 or bool(self._missing)
+        return self._coming > 0 or bool(self._missing)
 
     def start_reads(self) -> None:
         """Starts as many of the missing reads as there are slots."""
@@ -74,75 +65,114 @@ class Staging:
             if slot is None:
                 return
             self._loader.submit(self._stage.job(self._missing.pop(0), slot))
-            self._in_flight += 1
+            self._coming += 1
 
     def wait(self) -> list[int]:
-        """Waits for at least one read; the experts that landed. Raises their errors."""
-        assert self._in_flight
+        """Waits for a read into one of the layer's slots; the experts of this call that landed.
+
+        There may be none of these. Raises the errors of their reads.
+        """
+        assert self.in_flight
+        before = self.in_flight
         begin = time.perf_counter()
+        jobs: list[Job] = []
         try:
-            jobs: list[Job] = []
-            while not jobs:
+            while self.in_flight - len(jobs) == before:
                 self.check_cancelled()
-                jobs = self._loader.collect(_POLL_SECONDS)
+                jobs += self._collect()
         finally:
             self._traffic.wait_seconds += time.perf_counter() - begin
-        self._in_flight -= len(jobs)
-        return land(self._stage, jobs, self._traffic)
+        self._coming -= len(jobs)
+        return self._land(jobs)
+
+    def _collect(self) -> list[Job]:
+        """The jobs of this call that have finished; those of guesses are put in their place."""
+        finished = self._loader.collect(_POLL_SECONDS)
+        for job in finished:
+            if not job.demanded:
+                self._ahead.arrived(job)
+        return [job for job in finished if job.demanded]
+
+    def _land(self, jobs: list[Job]) -> list[int]:
+        """Makes the experts of finished jobs resident and pinned, then raises the first error.
+
+        A failed expert keeps its slot until settle(); if it was read on a guess it is read again.
+        """
+        errors: list[Exception] = []
+        landed: list[int] = []
+        for job in jobs:
+            self._traffic.count(job)
+            if job.error is None:
+                self._stage.land(job)
+                landed.append(job.expert)
+            elif job.ahead:
+                self._cache.drop(job.expert)
+                insort(self._missing, job.expert)
+            else:
+                errors.append(job.error)
+        if errors:
+            raise errors[0]
+        return landed
 
     def check_cancelled(self) -> None:
         if self._cancelled():
             raise Cancelled("cancelled while experts were being run")
 
     def ready_from(self, experts: list[int], first: int) -> list[int]:
-        """The ready experts from experts[first] on, up to the first that is not.
+        """The ready experts to multiply now from experts[first] on, up to the first not ready."""
+        return list(takewhile(self._cache.pinned, self.next_of(experts[first:])))
 
-        A few only while others wait for slots: these get theirs sooner, and the disk keeps busy.
+    def next_of(self, experts: list[int]) -> list[int]:
+        """How many of these to multiply at once: a few only while others wait for slots.
+
+        These get theirs sooner, and the disk keeps busy.
         """
-        limit = first + _GROUP if self._missing else len(experts)
-        return list(takewhile(self._cache.pinned, experts[first:limit]))
+        return experts[:_GROUP] if self._missing else experts
 
     def release(self, experts: list[int]) -> None:
         for expert in experts:
             self._cache.unpin(expert)
 
-    def give_up_last_hit(self) -> None:
+    def make_room(self) -> None:
+        """For a walk in ascending order: gives up hits that are needed late, if they leave the
+        reads of what comes before them hardly a slot, and the disk waits for the arithmetic."""
+        room = min(_GROUP, self._cache.capacity // 2)
+        while (
+            self._missing
+            and self.hits
+            and self.hits[-1] > self._missing[0]
+            and self._cache.capacity - len(self.hits) < room
+        ):
+            self.give_up_last()
+
+    def give_up_last(self) -> None:
         """Evicts the ready expert that is needed last, to be read again when its turn comes."""
-        expert = self.hits.pop()
+        expert = next(e for e in reversed(self._experts) if self._cache.pinned(e))
         self._cache.unpin(expert)
         self._cache.drop(expert)
         self._cache.evictions += 1
-        self._cache.hits -= 1
-        self._cache.misses += 1
+        if self.hits and self.hits[-1] == expert:
+            self.hits.pop()
+            self._cache.hits -= 1
+            self._cache.misses += 1
         insort(self._missing, expert)
 
 
-def land(stage: LayerStage, jobs: list[Job], traffic: Traffic) -> list[int]:
-    """Makes the experts of finished jobs resident (and pinned), then raises the first error.
-
-    A failed expert keeps its slot until settle().
-    """
-    errors: list[Exception] = []
-    landed: list[int] = []
-    for job in jobs:
-        traffic.count(job)
-        if job.error is None:
-            stage.land(job)
-            landed.append(job.expert)
-        else:
-            errors.append(job.error)
-    if errors:
-        raise errors[0]
-    return landed
-
-
-def settle(stage: LayerStage, loader: Loader, traffic: Traffic) -> None:
+def settle(
+    stages: Mapping[int, LayerStage], loader: Loader, ahead: ReadsAhead, traffic: Traffic
+) -> None:
     """Ends what a call left behind, however it ended: no read in flight, no pin, no lost slot.
 
-    May itself be interrupted and called again.
+    Guesses end with it. May itself be interrupted and called again.
     """
     for job in loader.quiesce():
         traffic.count(job)
+        stage = stages[job.layer]
         if job.error is None and stage.cache.is_loading(job.expert):
-            stage.land(job)
-    stage.cache.recover()
+            if job.demanded:
+                stage.land(job)
+            else:
+                stage.land_on_a_guess(job)
+    ahead.forget()
+    for stage in stages.values():
+        stage.cache.recover()

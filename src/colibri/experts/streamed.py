@@ -7,22 +7,28 @@ and combined at the end (decode), many are accumulated by a walk in that order (
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 
 from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
+from colibri.experts.ahead import ReadsAhead
 from colibri.experts.arena import Arena
 from colibri.experts.arithmetic import Multiplier
-from colibri.experts.base import ExpertStats, Floats, Ids, ReadFunction
+from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.cache import LayerCache
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
-from colibri.experts.pairs import pair_up
+from colibri.experts.pairs import Indices, pair_up
 from colibri.experts.policies import make_policy
+from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
-from colibri.experts.staging import Staging, Traffic, settle
+from colibri.experts.staging import Staging, settle
+from colibri.experts.traffic import Traffic
+from colibri.experts.walks import in_any_order, in_ascending_order
 
 
 class StreamedExperts:
@@ -30,7 +36,8 @@ class StreamedExperts:
 
     layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
-    readers: reader threads. pair_buffer_bytes: up to this size outputs are kept pair by pair.
+    readers: reader threads; "auto" measures how many, unless all experts fit.
+    pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
     read: as os.preadv. Raises ConfigError, CapacityError.
@@ -42,7 +49,7 @@ class StreamedExperts:
         *,
         slots_per_layer: Mapping[int, int] | int,
         planes: int = 2,
-        readers: int = 4,
+        readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
@@ -60,39 +67,82 @@ class StreamedExperts:
             taken = self._arena.take(source.slot_bytes, capacities[layer])
             cache = LayerCache(source.num_experts, taken, make_policy(policy))
             self._stages[layer] = LayerStage(source, cache, self._arena, verify)
-        self._loader = Loader(readers, read, direct)
+        chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
+        if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
+            chosen = self._measure(read, direct)
+        self.readers = chosen.readers
+        self._loader = Loader(chosen.readers, read, chosen.direct)
         self._traffic = Traffic()
-        self._unsettled: LayerStage | None = None
+        self._ahead = ReadsAhead(self._stages, self._loader, self._traffic)
+        self._unsettled = False  # broken off, or just now at work
+        self._hinted = False
+        self._running: LayerStage | None = None
         self._planes = planes
         self._cancelled = cancelled
         self._pair_buffer_bytes = pair_buffer_bytes
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
 
-    def run(self, layer: int, x: Floats, topk_ids: Ids, topk_weights: Floats) -> Floats:
+    def run(
+        self,
+        layer: int,
+        x: Floats,
+        topk_ids: Ids,
+        topk_weights: Floats,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Floats:
         """As ExpertExecutor.run. Raises ReadError, ContainerError, Cancelled; then works again."""
         stage = self._stage(layer)
         if topk_ids.size == 0:
+            meanwhile()
             return np.zeros_like(x)
         pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
         multiplier = Multiplier(stage, pairs, x, self._planes)
         outputs = self._outputs(topk_ids.size, x.shape[1])
         self._settle()
+        if self._ahead or stage.guesses:
+            self._meet_guesses(stage, pairs.experts)
         if outputs is not None and stage.cache.hit_all(pairs.experts):
+            meanwhile()
             multiplier.all_pairs(outputs)
             return multiplier.combine(outputs)
-        return self._stream(stage, multiplier, pairs.experts.tolist(), outputs)
+        return self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
 
-    def hint(self, layer: int, expert_ids: Sequence[int]) -> None:
-        """Ignored: this executor reads on demand only."""
+    def complete(self, layer: int) -> bool:
+        return self._stage(layer).cache.complete
+
+    def hint(
+        self, layer: int, expert_ids: Sequence[int], read: int, keep: Collection[int] = ()
+    ) -> Guess:
+        """As ExpertExecutor.hint. A hint for the very layer that is being run comes too late."""
+        stage = self._stage(layer)
+        if stage is self._running:
+            return Guess({})
+        self._hinted = True
+        with self._at_work():
+            guess = stage.guess(expert_ids)
+            self._ahead.begin(stage, expert_ids[:read], {*expert_ids, *keep})
+            return guess
+
+    def expire(self) -> None:
+        if not self._hinted:
+            return
+        self._hinted = False
+        with self._at_work():
+            self._ahead.expire()
+            for stage in self._stages.values():
+                stage.guesses.clear()
 
     def stats(self) -> ExpertStats:
         caches = [stage.cache for stage in self._stages.values()]
+        counted = vars(self._traffic).copy()
+        counted["prefetch_useful"] += sum(cache.guesses_useful for cache in caches)
         return ExpertStats(
             hits=sum(cache.hits for cache in caches),
             misses=sum(cache.misses for cache in caches),
             evictions=sum(cache.evictions for cache in caches),
             direct=self._loader.direct,
-            **vars(self._traffic),
+            prefetch_wasted_bytes=sum(cache.guesses_wasted_bytes for cache in caches),
+            **counted,
         )
 
     @property
@@ -114,19 +164,19 @@ class StreamedExperts:
 
     def reset(self) -> None:
         """Sets the counters to zero."""
-        self._traffic = Traffic()
+        vars(self._traffic).update(vars(Traffic()))
         for stage in self._stages.values():
-            stage.cache.hits = stage.cache.misses = stage.cache.evictions = 0
+            stage.cache.zero_counters()
 
     def drop_all(self) -> None:
         """Cold again: no expert resident. Between calls only."""
-        self._settle()
+        self._settle(anyway=True)
         for stage in self._stages.values():
             stage.cache.clear()
 
     def resize(self, slots_per_layer: Mapping[int, int] | int) -> None:
         """New capacities; what a layer gives up goes back to the system. Between calls only."""
-        self._settle()
+        self._settle(anyway=True)
         sources = {layer: stage.source for layer, stage in self._stages.items()}
         capacities = _capacities(sources, slots_per_layer)
         for layer, stage in self._stages.items():
@@ -141,16 +191,42 @@ class StreamedExperts:
         self._stages.clear()
         self._arena.close()
 
+    def _measure(self, read: ReadFunction, direct: DirectMode) -> Choice:
+        """Into the slots, which are still empty, of the layers that have the largest."""
+        size = max(stage.source.slot_bytes for stage in self._stages.values())
+        stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
+        slots = [stage.cache.any_slot for stage in stages][: READERS[-1]]
+        views = [self._arena.view(slot) for slot in slots]
+        return choose([stage.source for stage in stages], views, read, direct)
+
     def _stage(self, layer: int) -> LayerStage:
         stage = self._stages.get(layer)
         if stage is None:
             raise ConfigError(f"layer {layer} has no streamed experts, or they were closed")
         return stage
 
-    def _settle(self) -> None:
-        if self._unsettled is not None:
-            settle(self._unsettled, self._loader, self._traffic)
-            self._unsettled = None
+    def _settle(self, anyway: bool = False) -> None:
+        if self._unsettled or anyway:
+            self._unsettled = True
+            settle(self._stages, self._loader, self._ahead, self._traffic)
+            self._unsettled = False
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """What is broken off inside is settled by whatever comes next."""
+        if self._running is None:
+            self._settle()
+        outer, self._unsettled = self._unsettled, True
+        yield
+        self._unsettled = outer
+
+    def _meet_guesses(self, stage: LayerStage, experts: Indices) -> None:
+        """The call of a layer has come: takes in what has landed, compares what was guessed."""
+        with self._at_work():
+            self._ahead.collect()
+            self._traffic.guesses += stage.compare(set(experts.tolist()))
+            if self._ahead.of(stage.source.layer) and stage.cache.resident[experts].all():
+                self._ahead.claim(stage, ())
 
     def _stream(
         self,
@@ -158,14 +234,23 @@ class StreamedExperts:
         multiplier: Multiplier,
         experts: list[int],
         outputs: Floats | None,
+        meanwhile: Callable[[], None],
     ) -> Floats:
-        self._unsettled = stage
+        self._unsettled, self._running = True, stage
         try:
-            staging = Staging(stage, self._loader, experts, self._traffic, self._cancelled)
+            staging = Staging(
+                stage, self._loader, self._ahead, experts, self._traffic, self._cancelled
+            )
+            staging.start_reads()
+            meanwhile()
             if outputs is None:
-                return _in_ascending_order(staging, multiplier, experts)
-            return _in_any_order(staging, multiplier, outputs)
+                y = in_ascending_order(staging, multiplier, experts)
+            else:
+                y = in_any_order(staging, multiplier, outputs)
+            self._unsettled = False
+            return y
         finally:
+            self._running = None
             self._settle()
 
     def _outputs(self, pairs: int, hidden: int) -> Floats | None:
@@ -175,35 +260,6 @@ class StreamedExperts:
         if len(self._pair_buffer) < pairs or self._pair_buffer.shape[1] != hidden:
             self._pair_buffer = np.empty((pairs, hidden), np.float32)
         return self._pair_buffer
-
-
-def _in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> Floats:
-    ready = staging.hits
-    while ready or staging.unfinished:
-        staging.start_reads()
-        ready = ready or staging.wait()
-        multiplier.some_pairs(ready, outputs)
-        staging.release(ready)
-        ready = []
-    return multiplier.combine(outputs)
-
-
-def _in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[int]) -> Floats:
-    y = multiplier.zeros()
-    done = 0
-    while done < len(experts):
-        staging.check_cancelled()
-        staging.start_reads()
-        group = staging.ready_from(experts, done)
-        if group:
-            multiplier.accumulate(done, len(group), y)
-            staging.release(group)
-            done += len(group)
-        elif staging.in_flight:
-            staging.wait()
-        else:
-            staging.give_up_last_hit()
-    return y
 
 
 def _capacities(

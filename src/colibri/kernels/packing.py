@@ -22,7 +22,6 @@ F32 = npt.NDArray[np.float32]
 
 GROUP = 64
 BLOCK_ROWS = 16
-LARGEST_SCALE = 65504.0  # of fp16
 _WEIGHT_BYTES = {"int4-gs64": 512, "int8-gs64": 1024}  # of 16 rows x 64 inputs
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
 
@@ -42,6 +41,12 @@ class ScaleRange:
 
     smallest: float
     largest: float
+
+    def merged(self, other: ScaleRange) -> ScaleRange:
+        return ScaleRange(min(self.smallest, other.smallest), max(self.largest, other.largest))
+
+
+NO_SCALES = ScaleRange(math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,11 @@ def packed_bytes(scheme: Scheme, rows: int, cols: int) -> int:
     return -(-rows // BLOCK_ROWS) * block_bytes(scheme, cols)
 
 
+def check_finite(w: Weights) -> None:
+    """Raises NonFiniteError; w [rows, cols]."""
+    scale_range(w, "int8-gs64")
+
+
 def scale_range(w: Weights, scheme: Scheme) -> ScaleRange:
     """The range of group scales of w [rows, cols]; raises NonFiniteError."""
     return _pack(w, scheme, 1.0, None)
@@ -114,21 +124,27 @@ def multiplier_for(r: ScaleRange) -> float:
     1 if fp16 holds every scale as a normal number; else the largest scale lands in [2^14, 2^15),
     with no multiplier below 2^-126, where float32 itself ends.
     """
-    if r.largest == 0 or (r.smallest >= 2.0**-14 and r.largest <= LARGEST_SCALE):
+    if r.largest == 0 or (r.smallest >= 2.0**-14 and r.largest <= 65504.0):
         return 1.0
     exponent = math.frexp(r.largest)[1]
     return math.ldexp(1.0, max(exponent - 15, -126))
 
 
-def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+def try_pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
     """Quantise and pack w [n, cols] into out (packed_bytes(scheme, n, cols) bytes).
 
-    Blocks are independent: rows packed 16 at a time give the bytes of the whole. Raises
-    NonFiniteError, and ValueError if a scale divided by the multiplier is too large for fp16.
+    Blocks are independent: rows packed 16 at a time give the bytes of the whole. The result is of
+    use only if `multiplier_for` the range of the whole matrix is this multiplier. Raises
+    NonFiniteError.
     """
     _check_bytes(out, scheme, *w.shape)
-    r = _pack(w, scheme, multiplier, out)
-    if r.largest / multiplier > LARGEST_SCALE:
+    return _pack(w, scheme, multiplier, out)
+
+
+def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+    """As try_pack; raises ValueError if a scale divided by the multiplier is too large for fp16."""
+    r = try_pack(w, scheme, multiplier, out)
+    if r.largest / multiplier > 65504.0:
         raise ValueError(f"a scale of {r.largest} needs a larger multiplier than {multiplier}")
     return r
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,8 +47,6 @@ from colibri.lab.shapes import Shape, find_shape
 from colibri.lab.weights import Rings, blocks_of, normal_rows, to_bf16
 from colibri.models.registry import family_for
 
-logger = logging.getLogger(__name__)
-
 _VERSION = 1  # of the bytes that the same parameters give
 _METADATA = {"format": "pt", "colibri": str(FORMAT_VERSION)}
 _WRITERS = 2  # hashing one file while another is written
@@ -80,11 +78,24 @@ class Recipe:
         }
 
 
+def obtain(recipe: Recipe, bench_dir: Path, say: Callable[[str], None]) -> Path:
+    """As ensure, in a process of its own: what making it takes is not this one's peak memory."""
+    directory = bench_dir / recipe.name
+    if is_complete(directory, recipe):
+        say(f"using {directory}")
+        return directory
+    for other in folder.others(bench_dir, directory):
+        say(f"the bench keeps one container at a time: deleting {other}")
+    say(f"making {directory}")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(ensure, recipe, bench_dir).result()
+
+
 def ensure(recipe: Recipe, bench_dir: Path) -> Path:
     """The container's path; made if it is not there and complete.
 
-    Another recipe's container in the folder is deleted first, and that is logged. Raises
-    ConfigError (places, shape), CapacityError (the disk), ContainerError (writing fails).
+    Another recipe's container in the folder is deleted first. Raises ConfigError (places, shape),
+    CapacityError (the disk), ContainerError (writing fails).
     """
     directory = bench_dir / recipe.name
     if is_complete(directory, recipe):
@@ -92,7 +103,6 @@ def ensure(recipe: Recipe, bench_dir: Path) -> Path:
     builder = _Builder(recipe, directory)
     folder.claim(directory)
     for other in folder.others(bench_dir, directory):
-        logger.warning("the bench keeps one container at a time: deleting %s", other)
         folder.remove(other)
     folder.check_space(directory, builder.nbytes)
     builder.write()

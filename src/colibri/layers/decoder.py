@@ -2,6 +2,7 @@
 rows before the next."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +46,12 @@ class DecoderLayer:
         x += self.mlp(self.post_norm(x), step)
 
 
+class AroundStep(Protocol):
+    """Lookahead, to the decoder: entered before the first layer, left after the last."""
+
+    def step(self, step: Step, x: F32) -> AbstractContextManager[None]: ...
+
+
 @dataclass(frozen=True)
 class Decoder:
     embedding: Matrix
@@ -52,6 +59,7 @@ class Decoder:
     layers: Sequence[DecoderLayer]
     norm: RMSNorm
     head: Linear
+    lookahead: AroundStep | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -68,10 +76,11 @@ class Decoder:
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)
-        for i, layer in enumerate(self.layers):
-            step.before_layer(i)
-            step.clock.enter("attention", i)
-            layer(x, step)
+        with self.lookahead.step(step, x) if self.lookahead else nullcontext():
+            for i, layer in enumerate(self.layers):
+                step.before_layer(i)
+                step.clock.enter("attention", i)
+                layer(x, step)
         step.clock.enter("dense", -1)
         return self.norm(x)
 

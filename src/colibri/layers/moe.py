@@ -30,11 +30,26 @@ class MoE:
         with named(self.layer):
             topk_ids, topk_weights = self.router.route(self.gate(x))
         step.clock.enter("experts")
-        y = self.experts.run(self.layer, x, topk_ids, topk_weights)
-        if self.shared is not None:
+        shared = None
+
+        def meanwhile() -> None:
+            nonlocal shared
             step.clock.enter("shared_expert")
-            shared = self.shared(x)
-            if self.shared_gate is not None:
-                shared *= ops.sigmoid(self.shared_gate(x))
+            shared = self._shared(x)
+            if step.guess is not None:
+                step.clock.enter("route")
+                step.guess(self.layer, shared)
+            step.clock.enter("experts")
+
+        y = self.experts.run(self.layer, x, topk_ids, topk_weights, meanwhile)
+        if shared is not None:
             y += shared
         return y
+
+    def _shared(self, x: F32) -> F32 | None:
+        if self.shared is None:
+            return None
+        shared = self.shared(x)
+        if self.shared_gate is not None:
+            shared *= ops.sigmoid(self.shared_gate(x))
+        return shared

@@ -34,6 +34,8 @@ class Step:
     # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
     clock: Clock = NO_CLOCK
+    # Lookahead listens here: a layer's number and its shared expert's output, while reads go on.
+    guess: Callable[[int, F32 | None], None] | None = None
 
     @classmethod
     def of(

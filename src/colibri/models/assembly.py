@@ -22,23 +22,27 @@ def decoder(
     mlp: Callable[[int], Block],
 ) -> Decoder:
     """Embedding, layers, norm and head under their common names."""
-    embedding = load.embedding("model.embed_tokens.weight")
-    layers = [
-        DecoderLayer(
-            input_norm=load.rms_norm(f"model.layers.{i}.input_layernorm", config.rms_norm_eps),
+    eps = config.rms_norm_eps
+
+    def layer(i: int) -> DecoderLayer:
+        prefix = f"model.layers.{i}"
+        return DecoderLayer(
+            input_norm=load.rms_norm(f"{prefix}.input_layernorm", eps),
             mixer=mixer(i),
-            post_norm=load.rms_norm(
-                f"model.layers.{i}.post_attention_layernorm", config.rms_norm_eps
-            ),
+            post_norm=load.rms_norm(f"{prefix}.post_attention_layernorm", eps),
             mlp=mlp(i),
         )
-        for i in range(config.num_hidden_layers)
-    ]
-    tied = config.tie_word_embeddings
-    return Decoder(
-        embedding=embedding,
-        rope=rope,
-        layers=layers,
-        norm=load.rms_norm("model.norm", config.rms_norm_eps),
-        head=Linear(embedding, load.planes) if tied else load.linear("lm_head"),
-    )
+
+    with load.together() as pool:
+        # The largest first: at the end they would be loaded alone.
+        first = pool.submit(load.embedding, "model.embed_tokens.weight")
+        last = None if config.tie_word_embeddings else pool.submit(load.linear, "lm_head")
+        layers = [pool.submit(layer, i) for i in range(config.num_hidden_layers)]
+        embedding = first.result()
+        return Decoder(
+            embedding=embedding,
+            rope=rope,
+            layers=[one.result() for one in layers],
+            norm=load.rms_norm("model.norm", eps),
+            head=last.result() if last else Linear(embedding, load.planes),
+        )

@@ -36,8 +36,8 @@ LATENT_EPS = 1e-6
 
 
 RULES = (
-    *common_rules(),
     *expert_rules(),
+    *common_rules(),
     trunk(LAYER + r"self_attn\.(q_a_proj|q_b_proj|kv_a_proj_with_mqa)\.weight", "linear"),
     trunk(LAYER + r"self_attn\.kv_b_proj\.weight", "absorbed"),
     trunk(LAYER + r"self_attn\.(q_a|kv_a)_layernorm\.weight", "exact"),

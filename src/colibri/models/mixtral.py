@@ -48,7 +48,7 @@ def weights(config: MixtralConfig) -> WeightMap:
     shape = ExpertShape(config.num_local_experts, config.hidden_size, config.intermediate_size)
     experts = dict.fromkeys(range(config.num_hidden_layers), shape)
     return WeightMap(
-        common_rules() + expert_rules("block_sparse_moe", "w1", "w3", "w2"), experts, shapes
+        expert_rules("block_sparse_moe", "w1", "w3", "w2") + common_rules(), experts, shapes
     )
 
 

@@ -53,7 +53,7 @@ def weights(config: OlmoeConfig) -> WeightMap:
         shapes[f"{prefix}.mlp.gate.weight"] = (config.num_experts, hidden)
     shape = ExpertShape(config.num_experts, hidden, config.intermediate_size)
     experts = dict.fromkeys(range(config.num_hidden_layers), shape)
-    return WeightMap(common_rules() + expert_rules(), experts, shapes)
+    return WeightMap(expert_rules() + common_rules(), experts, shapes)
 
 
 def sizes(config: OlmoeConfig) -> Sizes:

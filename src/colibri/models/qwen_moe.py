@@ -78,7 +78,7 @@ def qwen_weights(
             shapes |= swiglu_shapes(f"{prefix}.mlp", config.hidden_size, config.intermediate_size)
         shapes |= layer_shapes(prefix)
     shared_gate = trunk(LAYER + r"mlp\.shared_expert_gate\.weight", "exact")
-    return WeightMap((*common_rules(), shared_gate, *expert_rules()), experts, shapes)
+    return WeightMap((*expert_rules(), *common_rules(), shared_gate), experts, shapes)
 
 
 def qwen_sizes(config: QwenMoeConfig, shared: int = 0) -> Sizes:

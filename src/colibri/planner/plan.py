@@ -14,6 +14,7 @@ from colibri.errors import CapacityError, ConfigError
 from colibri.models.family import Sizes
 
 TrunkBits = Literal["source", 8, 4]
+EmbedBits = Literal[8, 4, 32]
 
 MB = 1_000_000
 TRUNK_8BIT_LIMIT = 12_000 * MB  # above it the default goes to 4 bits
@@ -51,6 +52,7 @@ class Plan:
     slot_bytes: Mapping[int, int]  # by layer
     experts_per_layer: Mapping[int, int]
     trunk_bits: TrunkBits
+    embed_bits: EmbedBits
 
     @property
     def arena_bytes(self) -> int:
@@ -68,7 +70,7 @@ class Plan:
         rows = (
             ("process", self.process_bytes, "Python, libraries and working buffers"),
             ("trunk", self.trunk_bytes, f"at {bits_text(self.trunk_bits)}"),
-            ("embedding", self.embedding_bytes, ""),
+            ("embedding", self.embedding_bytes, f"at {bits_text(self.embed_bits)}"),
             (
                 "state",
                 self.state_bytes,
@@ -85,8 +87,8 @@ class Plan:
         return [f"{name:<12}{size / MB:>10,.1f} MB  {why}".rstrip() for name, size, why in rows]
 
 
-def bits_text(bits: TrunkBits) -> str:
-    return "the source's precision" if bits == "source" else f"{bits} bits"
+def bits_text(bits: TrunkBits | EmbedBits) -> str:
+    return "the source's precision" if bits in ("source", 32) else f"{bits} bits"
 
 
 def make_plan(
@@ -99,8 +101,9 @@ def make_plan(
 ) -> Plan:
     """Raises CapacityError with the least that works where the budget does not suffice."""
     layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
-    trunk_bits = _trunk_bits(config, container)
-    trunk, embedding = _trunk_bytes(container, trunk_bits, config.embed_bits)
+    embed_bits = _embed_bits(config, container)
+    trunk_bits = _trunk_bits(config, container, embed_bits)
+    trunk, embedding = _trunk_bytes(container, trunk_bits, embed_bits)
     context = _context(config, max_positions)
     budget = _budget(config, machine)
     fixed = machine.rss_bytes + WORKING_BYTES + trunk + embedding + context * sizes.state_bytes
@@ -124,24 +127,39 @@ def make_plan(
         slot_bytes={n: layer.slot_bytes for n, layer in layers.items()},
         experts_per_layer={n: layer.num_experts for n, layer in layers.items()},
         trunk_bits=trunk_bits,
+        embed_bits=embed_bits,
     )
     if plan.peak_bytes > budget:
-        raise CapacityError(_refusal(plan))
+        raise CapacityError(_refusal(plan, shrinkable=container.stored_bits is None))
     return plan
 
 
-def _trunk_bits(config: EngineConfig, container: Container) -> TrunkBits:
+def _trunk_bits(config: EngineConfig, container: Container, embed_bits: EmbedBits) -> TrunkBits:
+    stored = container.stored_bits
+    if stored is not None:
+        return stored if config.trunk_bits == "auto" else _kept("trunk", config.trunk_bits, stored)
     if config.trunk_bits != "auto":
         return config.trunk_bits
-    if container.stored_bits is not None:
-        return container.stored_bits
-    at_8, _ = _trunk_bytes(container, 8, config.embed_bits)
+    at_8, _ = _trunk_bytes(container, 8, embed_bits)
     return 8 if at_8 <= TRUNK_8BIT_LIMIT else 4
 
 
-def _trunk_bytes(
-    container: Container, bits: TrunkBits, embed_bits: Literal[8, 4, 32]
-) -> tuple[int, int]:
+def _embed_bits(config: EngineConfig, container: Container) -> EmbedBits:
+    stored = container.stored_embed_bits
+    return config.embed_bits if stored is None else _kept("embed", config.embed_bits, stored)
+
+
+def _kept(part: str, asked: TrunkBits | EmbedBits, stored: Literal[8, 4]) -> Literal[8, 4]:
+    """What is stored packed stays as it is: fewer bits are not made of it, more cannot be."""
+    if asked in ("source", 32) or int(asked) > stored:
+        raise ConfigError(
+            f"--{part}-bits {asked}: this model's {'embedding' if part == 'embed' else part} is "
+            f"stored at {stored} bits; use {stored}, or convert again with --store-trunk source"
+        )
+    return stored
+
+
+def _trunk_bytes(container: Container, bits: TrunkBits, embed_bits: EmbedBits) -> tuple[int, int]:
     trunk = embedding = 0
     for name in container.weights.required:
         match = container.weights.classify(name)
@@ -198,10 +216,18 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerExperts], room: int) 
     return {n: min(low, layer.num_experts) for n, layer in layers.items()}
 
 
-def _refusal(plan: Plan) -> str:
+def _refusal(plan: Plan, shrinkable: bool) -> str:
+    """`shrinkable`: the trunk may be loaded at fewer bits."""
+    lower = ["--context"]
+    if shrinkable and plan.trunk_bits != 4:
+        lower.append("--trunk-bits")
+    if plan.prefill_chunk > 1:
+        lower.append("--prefill-chunk")
+    if max(plan.slots.values(), default=1) > 1:
+        lower.append("--cache-experts")
     return (
         f"a memory budget of {plan.budget_bytes / MB:,.0f} MB does not suffice: "
         f"the least that works is {math.ceil(plan.peak_bytes / MB):,} MB\n  "
         + "\n  ".join(plan.lines())
-        + "\nRaise --ram, or lower --context, --trunk-bits, --prefill-chunk or --cache-experts."
+        + f"\nRaise --ram, or lower {' or '.join(lower)}."
     )

@@ -21,6 +21,11 @@ class Router(Protocol):
         lower id."""
         ...
 
+    def guess(self, logits: F32) -> I32:
+        """topk_ids for logits that are an estimate made ahead of time; route() knows nothing of
+        it."""
+        ...
+
 
 # The router to use in a layer, given its number, the family's own router and the number of experts.
 RouterFactory = Callable[[int, Router, int], Router]

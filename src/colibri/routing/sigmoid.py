@@ -20,3 +20,6 @@ class SigmoidRouter:
         return sigmoid_topk(
             logits, self.bias, self.k, self.groups, self.topk_groups, self.renormalize, self.scale
         )
+
+    def guess(self, logits: F32) -> I32:
+        return self.route(logits)[0]

@@ -14,3 +14,6 @@ class SoftmaxRouter:
 
     def route(self, logits: F32) -> tuple[I32, F32]:
         return softmax_topk(logits, self.k, self.renormalize)
+
+    def guess(self, logits: F32) -> I32:
+        return self.route(logits)[0]

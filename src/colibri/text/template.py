@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Template, TemplateError
 
-from colibri.errors import TokenizerError
+from colibri.errors import ConfigError, TokenizerError
 from colibri.text.files import read_object, read_text
 from colibri.text.sandbox import ChatEnvironment, TemplateLimits
 from colibri.text.special import load_special_tokens
@@ -74,6 +74,7 @@ class ChatTemplate:
         """The prompt text. kwargs (enable_thinking, reasoning_effort, documents ...) are the
         template's variables.
         """
+        _check_messages(messages)
         template = self._choose(bool(tools))
         values = self._variables | {"documents": None} | kwargs
         values |= {"messages": list(messages), "tools": list(tools) if tools else None}
@@ -105,6 +106,13 @@ class ChatTemplate:
             return self._environment.from_string(text)
         except _FAULTS as error:
             raise TokenizerError(f"{self._where}: not a usable template: {_words(error)}") from None
+
+
+def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    """A template would render anything, letter by letter, without a complaint."""
+    fit = isinstance(messages, Sequence) and not isinstance(messages, str) and len(messages) > 0
+    if not fit or not all(isinstance(m, Mapping) and "role" in m for m in messages):
+        raise ConfigError('messages must be a list of {"role": ..., "content": ...}, one or more')
 
 
 def _words(error: BaseException) -> str:

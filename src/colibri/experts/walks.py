@@ -1,0 +1,37 @@
+"""The two orders in which a call's experts are multiplied while their reads land; the same bits."""
+
+from colibri.experts.arithmetic import Multiplier
+from colibri.experts.base import Floats
+from colibri.experts.staging import Staging
+
+
+def in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> Floats:
+    ready = staging.hits
+    while ready or staging.unfinished:
+        staging.start_reads()
+        ready = ready or staging.wait()
+        group = staging.next_of(ready)
+        if group:
+            multiplier.some_pairs(group, outputs)
+            staging.release(group)
+            ready = ready[len(group) :]
+    return multiplier.combine(outputs)
+
+
+def in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[int]) -> Floats:
+    y = multiplier.zeros()
+    staging.make_room()
+    done = 0
+    while done < len(experts):
+        staging.check_cancelled()
+        staging.start_reads()
+        group = staging.ready_from(experts, done)
+        if group:
+            multiplier.accumulate(done, len(group), y)
+            staging.release(group)
+            done += len(group)
+        elif staging.in_flight:
+            staging.wait()
+        else:
+            staging.give_up_last()
+    return y

@@ -1,0 +1,251 @@
+"""Runs a model as the bench asks: load, warm up, repeat; then what the machine can do at most."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from colibri.config import EngineConfig
+from colibri.container.reader import Container, open_container
+from colibri.errors import ConfigError
+from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
+from colibri.kernels import cpu
+from colibri.lab.clock import StepClock, StepRecord
+from colibri.lab.gauge import Gauge
+from colibri.lab.routing import RoutingKit, parse_routing
+from colibri.lab.trace import write_trace
+from colibri.llm import LLM, embedded_model
+from colibri.models.registry import family_for
+from colibri.planner.plan import Plan
+from colibri.sampling import SamplingParams
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Workload:
+    prompt_tokens: int = 128
+    new_tokens: int = 32
+    warmup: int = 1
+    repeat: int = 3
+    cold: bool = False
+    routing: str = "model"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("prompt_tokens", 1), ("new_tokens", 2), ("warmup", 0), ("repeat", 1)):
+            if getattr(self, name) < least:
+                flag = "--" + name.replace("_", "-")
+                raise ConfigError(f"{flag} {getattr(self, name)}: at least {least}")
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.new_tokens
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One repeat."""
+
+    ttft_seconds: float
+    prefill: list[StepRecord]
+    decode: list[StepRecord]
+    touched: dict[int, int]  # distinct experts of the prompt, by layer
+
+    @property
+    def prefill_seconds(self) -> float:
+        return self.prefill[-1].end - self.prefill[0].begin
+
+    @property
+    def token_seconds(self) -> list[float]:
+        """From the end of a token's step to the end of the next's."""
+        ends = [self.prefill[-1].end, *(record.end for record in self.decode)]
+        return np.diff(ends).tolist()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything that the results are computed from."""
+
+    container: Container
+    config: EngineConfig
+    workload: Workload
+    plan: Plan
+    load_line: str
+    load_seconds: float
+    experts_per_token: dict[int, int]
+    answers: list[Answered]
+    peak_rss_bytes: int
+    threads: int
+    cpu_path: str
+    readers: int
+    memory: list[float]  # samples, bytes a second
+    disk: list[DiskRate]
+
+    @property
+    def memory_bandwidth(self) -> float:
+        return max(self.memory)
+
+    @property
+    def disk_bandwidth(self) -> float | None:
+        return max((rate.bytes_per_second for rate in self.disk), default=None)
+
+
+def prepare_config(
+    config: EngineConfig, container: Container, workload: Workload, cache_fraction: float | None
+) -> EngineConfig:
+    """The settings of the run: context as long as it needs, slots by fraction."""
+    changes: dict[str, int] = {}
+    if config.context is None:
+        changes["context"] = workload.tokens
+    if cache_fraction is not None:
+        most = max((n.num_experts for n in container.expert_layers().values()), default=1)
+        changes["cache_experts"] = _slots(config, cache_fraction, most)
+    return dataclasses.replace(config, **changes)  # type: ignore[arg-type]
+
+
+def _slots(config: EngineConfig, fraction: float, experts: int) -> int:
+    if config.cache_experts is not None:
+        raise ConfigError("--cache-fraction and --cache-experts: give one of them")
+    if not 0 < fraction <= 1:
+        raise ConfigError(f"--cache-fraction {fraction}: more than 0, at most 1")
+    return max(1, round(fraction * experts))
+
+
+def measure(
+    config: EngineConfig,
+    workload: Workload,
+    *,
+    gauge: Gauge,
+    cache_fraction: float | None = None,
+    record: Path | None = None,
+    say: Say = lambda text: None,
+) -> Measured:
+    """record: where the routing of the last run is written, as a trace.
+
+    Raises what loading and answering raise, and ReadError from measuring the disk.
+    """
+    path = embedded_model() if config.model is None else Path(config.model)
+    container = open_container(path, lambda c: family_for(c).weights_of(c))
+    config = prepare_config(config, container, workload, cache_fraction)
+    kit = RoutingKit(parse_routing(workload.routing), workload.seed)
+    clock = StepClock()
+    if workload.cold:
+        drop_page_cache(_files(container))
+    begin = time.perf_counter()
+    llm = LLM.from_config(config, make_router=kit.make, clock=clock)
+    load_seconds = time.perf_counter() - begin
+    with llm:
+        say(f"{llm.load_line} (loaded in {load_seconds:.2f} s)")
+        clock.watch(llm.experts)
+        if record is not None:
+            kit.keep()
+        bench = _Bench(llm, kit, clock, container, workload)
+        readers = llm.experts.readers
+        rates = _Rates(gauge, _extents(container), readers, cpu.num_threads())
+        answers = bench.run(say, rates.sample)
+        peak = llm.stats().peak_rss_bytes
+    if record is not None:
+        write_trace(record, *kit.choices())
+    return Measured(
+        container=container,
+        config=config,
+        workload=workload,
+        plan=llm.plan,
+        load_line=llm.load_line,
+        load_seconds=load_seconds,
+        experts_per_token={w.layer: w.k for w in kit.watched},
+        answers=answers,
+        peak_rss_bytes=peak,
+        threads=cpu.num_threads(),
+        cpu_path=cpu.active_path(),
+        readers=readers,
+        memory=rates.memory,
+        disk=rates.disk,
+    )
+
+
+class _Rates:
+    """Samples of what the machine can do, taken before, between and after the runs."""
+
+    def __init__(self, gauge: Gauge, extents: Sequence[Extent], readers: int, threads: int) -> None:
+        self._gauge = gauge
+        self._extents = extents
+        self._readers = readers
+        self._threads = threads
+        self.memory: list[float] = []
+        self.disk: list[DiskRate] = []
+
+    def sample(self) -> None:
+        self.memory.append(self._gauge.memory(self._threads))
+        if self._extents:
+            self.disk.append(self._gauge.disk(self._extents, self._readers))
+
+
+class _Bench:
+    def __init__(
+        self,
+        llm: LLM,
+        kit: RoutingKit,
+        clock: StepClock,
+        container: Container,
+        workload: Workload,
+    ) -> None:
+        self._llm = llm
+        self._kit = kit
+        self._clock = clock
+        self._container = container
+        self._workload = workload
+        kit.prepare(workload.tokens * (workload.warmup + workload.repeat))
+
+    def run(self, say: Say, sample: Callable[[], None]) -> list[Answered]:
+        """`sample` is called before, between and after the counted runs."""
+        warmup, repeat = self._workload.warmup, self._workload.repeat
+        for index in range(warmup):
+            say(f"warming up {index + 1}/{warmup}")
+            self._answer(index)
+        answers = []
+        sample()
+        for index in range(repeat):
+            if self._workload.cold:
+                drop_page_cache(_files(self._container))
+                self._llm.experts.drop_all()
+            answers.append(self._answer(warmup + index))
+            seconds = answers[-1].token_seconds
+            say(f"run {index + 1}/{repeat}: {len(seconds) / sum(seconds):.2f} tok/s")
+            sample()
+        return answers
+
+    def _answer(self, index: int) -> Answered:
+        """Each run has its own prompt and its own rows of the drawn routing."""
+        workload = self._workload
+        rng = np.random.default_rng((workload.seed, index))
+        vocab = int(self._container.config["vocab_size"])
+        prompt = rng.integers(0, vocab, workload.prompt_tokens).tolist()
+        self._kit.rewind(index * workload.tokens)
+        self._clock.restart()
+        params = SamplingParams(temperature=0.0, max_tokens=workload.new_tokens, ignore_eos=True)
+        ttft = self._llm.generate(prompt, params).ttft_seconds
+        records = self._clock.take()
+        touched = {w.layer: int(w.touched.sum()) for w in self._kit.watched}
+        prefill = [r for r in records if r.prefill]
+        return Answered(ttft, prefill, [r for r in records if not r.prefill], touched)
+
+
+def _files(container: Container) -> set[Path]:
+    return {e.file for e in _extents(container)} | {t.file for t in container.trunk.values()}
+
+
+def _extents(container: Container) -> Sequence[Extent]:
+    return [
+        Extent(span.file, span.offset, span.nbytes)
+        for layer in container.expert_layers().values()
+        if not layer.draft
+        for expert in range(layer.num_experts)
+        for span in layer.reads(expert)
+    ]

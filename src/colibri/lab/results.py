@@ -1,0 +1,199 @@
+"""What a run of the bench found: the JSON of `coli bench --json`. docs/benchmarks.md says each key.
+
+Seconds, bytes, tokens; fractions from 0 to 1. None: not measured, or it has no meaning here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from colibri.container.files import opened, read_range
+from colibri.errors import ConfigError
+
+FORMAT = 1
+_MAX_BYTES = 64 << 20
+
+
+class PhaseShare(msgspec.Struct, frozen=True):
+    seconds: float
+    fraction: float
+
+
+class Prefill(msgspec.Struct, frozen=True, kw_only=True):
+    tps: float
+    tps_spread: float
+    tps_runs: list[float]
+    seconds: float
+    hit_rate: float | None
+    bytes_read: float
+    touched_bytes: float
+    read_ratio: float | None
+    read_seconds: float
+    wait_seconds: float
+    floor_fraction: float | None
+    phases: dict[str, PhaseShare]
+
+
+class TokenSeconds(msgspec.Struct, frozen=True, kw_only=True):
+    p50: float
+    p95: float
+    p99: float
+    mean: float
+    max: float
+
+
+class Lookahead(msgspec.Struct, frozen=True, kw_only=True):
+    """Of guesses compared: recall and precision among experts that were not there."""
+
+    recall: float
+    precision: float
+    reads_per_token: float
+    useful_per_token: float
+    wasted_bytes_per_token: float
+    expired_per_token: float
+
+
+class Decode(msgspec.Struct, frozen=True, kw_only=True):
+    tps: float
+    tps_spread: float
+    tps_runs: list[float]
+    token_seconds: TokenSeconds
+    hit_rate: float | None
+    bytes_read_per_token: float
+    weight_bytes_per_token: int
+    kv_bytes_per_token: int
+    read_seconds_per_token: float
+    wait_seconds_per_token: float
+    lookahead: Lookahead | None
+    floor_fraction: float
+    disk_floor_fraction: float | None
+    phases: dict[str, PhaseShare]
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """Means a decoded token; layer -1: embedding, last norm, head, sampling."""
+
+    layer: int
+    hits: float
+    misses: float
+    missed_bytes: float
+    phases: dict[str, float]
+
+
+class TimelineSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """One stay in a phase of one token of median length; begin counts from the token's."""
+
+    phase: str
+    layer: int
+    begin: float
+    seconds: float
+    native: float
+    wait: float
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    family: str
+    load_line: str
+    synthetic: bool
+    layers: int
+    expert_layers: int
+    experts: int
+    experts_per_token: int
+    expert_bytes: int
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    prompt_tokens: int
+    new_tokens: int
+    warmup: int
+    repeat: int
+    cold: bool
+    routing: str
+    seed: int
+
+
+class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
+    budget_bytes: int
+    peak_bytes: int
+    process_bytes: int
+    trunk_bytes: int
+    embedding_bytes: int
+    state_bytes: int
+    activation_bytes: int
+    arena_bytes: int
+    context: int
+    prefill_chunk: int
+    slots_per_layer: int
+    trunk_bits: str
+
+
+class Hardware(msgspec.Struct, frozen=True, kw_only=True):
+    machine: str
+    cpu: str | None
+    physical_cores: int
+    threads: int
+    cpu_path: str
+    last_level_cache_bytes: int | None
+    memory_bytes: int
+    memory_bandwidth: float
+    memory_bandwidth_samples: list[float]
+    disk_bandwidth: float | None
+    disk_bandwidth_samples: list[float]
+    disk_direct: bool | None
+    readers: int
+    system: str
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    version: str
+    commit: str | None
+    command: list[str]
+    time: str
+    model: Model
+    workload: Workload
+    settings: dict[str, Any]
+    load_seconds: float
+    ttft_seconds: float
+    prefill: Prefill
+    decode: Decode
+    peak_rss_bytes: int
+    plan: PlanFacts
+    hardware: Hardware
+    layers: list[Layer]
+    timeline: list[TimelineSpan]
+
+
+def save_results(path: Path, results: Results) -> None:
+    write_text(path, msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n")
+
+
+def load_results(path: Path) -> Results:
+    """Raises ContainerError if the file cannot be read, ConfigError if it is none of ours."""
+    with opened(path) as (fd, size):
+        data = read_range(fd, path, 0, min(size, _MAX_BYTES))
+    try:
+        results = msgspec.json.decode(data, type=Results)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path}: no results of coli bench: {error}") from None
+    if results.format != FORMAT:
+        raise ConfigError(f"{path}: results in format {results.format}; this one reads {FORMAT}")
+    return results
+
+
+def check_writable(flag: str, path: Path) -> None:
+    """Refuse before the work rather than after it."""
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"{flag}: cannot write a file {path}")
+
+
+def write_text(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

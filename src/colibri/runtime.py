@@ -1,0 +1,167 @@
+"""From wishes to a running engine. Only here are implementations chosen."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri.config import EngineConfig
+from colibri.container.reader import Container, open_container
+from colibri.engine.engine import Engine
+from colibri.engine.request import Watch
+from colibri.engine.thread import EngineThread
+from colibri.errors import ConfigError
+from colibri.experts.streamed import StreamedExperts
+from colibri.hardware import probe
+from colibri.kernels import cpu
+from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.layers.lookahead import with_lookahead
+from colibri.models.loader import TrunkLoader
+from colibri.models.registry import family_for
+from colibri.planner.plan import (
+    LOGIT_ROWS,
+    PAIR_BUFFER_BYTES,
+    Machine,
+    Plan,
+    bits_text,
+    make_plan,
+)
+from colibri.routing.base import RouterFactory, own_router
+
+logger = logging.getLogger("colibri")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counters since the model was loaded."""
+
+    prefill_tokens: int
+    prefill_seconds: float
+    decode_tokens: int
+    decode_seconds: float
+    hits: int
+    misses: int
+    bytes_read: int
+    read_seconds: float
+    wait_seconds: float
+    prefetch_reads: int
+    prefetch_useful: int
+    prefetch_wasted_bytes: int
+    prefetch_expired: int
+    lookahead_missing: int
+    lookahead_right: int
+    rss_bytes: int
+    peak_rss_bytes: int
+
+
+def open_model(path: Path, config: EngineConfig) -> Container:
+    """The model's directory, checked; nothing loaded yet."""
+    return open_container(
+        path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
+    )
+
+
+class Runtime:
+    """A model loaded, on its own thread, in token ids; text is the caller's."""
+
+    def __init__(
+        self,
+        container: Container,
+        config: EngineConfig,
+        make_router: RouterFactory = own_router,
+        clock: Clock = NO_CLOCK,
+    ) -> None:
+        family = family_for(container.config)
+        model_config = family.parse(container.config)
+        self.vocab_size = model_config.vocab_size
+        _configure_cpu(config)
+        sizes, positions = family.sizes(model_config), model_config.max_position_embeddings
+        self.plan: Plan = make_plan(
+            config, container, sizes, positions, self.vocab_size, _machine()
+        )
+        planes = 2 if config.activations == "int8x2" else 1
+        layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+        watch = Watch()
+        experts = self.experts = StreamedExperts(
+            layers,
+            slots_per_layer=dict(self.plan.slots),
+            planes=planes,
+            readers=config.readers,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            direct=config.direct,
+            cancelled=watch.cancelled,
+        )
+        try:
+            bits = self.plan.trunk_bits, self.plan.embed_bits
+            loader = TrunkLoader(container, *bits, planes, make_router)
+            model = family.build(model_config, loader, experts)
+            model = with_lookahead(model, experts, config.lookahead)
+        except BaseException:
+            experts.close()
+            raise
+        engine = Engine(
+            model,
+            context=self.plan.context,
+            prefill_chunk=self.plan.prefill_chunk,
+            logit_rows=LOGIT_ROWS,
+            watch=watch,
+            bytes_read=lambda: experts.stats().bytes_read,
+            clock=clock,
+        )
+        self._counters = engine.stats
+        # Nothing else holds the engine, so its end gives the model's memory back.
+        self.thread = EngineThread(engine, at_end=experts.close)
+        scheme = next(iter(layers.values())).layout.scheme if layers else "none"
+        trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
+        self.load_line = (
+            f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
+            f"trunk at {trunk}, embedding at {embedding}, "
+            f"activations {config.activations}, "
+            f"{cpu.active_path()} on {cpu.num_threads()} threads"
+        )
+        _warn(config, self.plan)
+
+    def stats(self) -> Stats:
+        engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
+        return Stats(
+            prefill_tokens=engine.prefill_tokens,
+            prefill_seconds=engine.prefill_seconds,
+            decode_tokens=engine.decode_tokens,
+            decode_seconds=engine.decode_seconds,
+            hits=experts.hits,
+            misses=experts.misses,
+            bytes_read=experts.bytes_read,
+            read_seconds=experts.read_seconds,
+            wait_seconds=experts.wait_seconds,
+            prefetch_reads=experts.prefetch_reads,
+            prefetch_useful=experts.prefetch_useful,
+            prefetch_wasted_bytes=experts.prefetch_wasted_bytes,
+            prefetch_expired=experts.prefetch_expired,
+            lookahead_missing=experts.guesses.missing,
+            lookahead_right=experts.guesses.right,
+            rss_bytes=rss,
+            peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
+        )
+
+
+def _warn(config: EngineConfig, plan: Plan) -> None:
+    """Of a precision that is not what one may think."""
+    for part in ("trunk", "embed"):
+        asked, got = getattr(config, f"{part}_bits"), getattr(plan, f"{part}_bits")
+        # 8 is the embedding's default: a model stored at 4 is no surprise to who did not ask.
+        if asked not in ("auto", got) and (part, asked) != ("embed", 8):
+            logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got)
+    if config.activations == "int8":
+        logger.warning("activations int8: one plane instead of two, so logits are less exact")
+
+
+def _configure_cpu(config: EngineConfig) -> None:
+    here = cpu.supported_paths()
+    if config.cpu != "auto" and config.cpu not in here:
+        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
+    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
+
+
+def _machine() -> Machine:
+    facts = probe.facts()
+    total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
+    return Machine(total, facts.usable_bytes, probe.rss_bytes())

@@ -1,0 +1,63 @@
+"""Bandwidths are measured over what was said, and defects of the disk are errors."""
+
+import numpy as np
+import pytest
+
+from colibri import _native
+from colibri.errors import ReadError
+from colibri.hardware import iobench
+from colibri.hardware.iobench import (
+    Extent,
+    disk_bandwidth,
+    last_level_cache_bytes,
+    memory_bandwidth,
+)
+
+
+def test_a_stream_reads_every_word():
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 31, 1000, (1 << 20) + 17):
+        data = rng.integers(0, 1 << 63, n).astype(np.uint64)
+        assert _native.stream_read(data) == int(data.sum(dtype=np.uint64))
+
+
+def test_time_in_kernels_is_counted_by_thread():
+    before = _native.native_nanoseconds()
+    _native.stream_read(np.ones(1 << 20, np.uint64))
+    assert _native.native_nanoseconds() > before
+
+
+def test_memory_bandwidth_is_positive(monkeypatch):
+    monkeypatch.setattr(iobench, "_LEAST_STREAM", 1 << 20)
+    monkeypatch.setattr(iobench, "_MOST_STREAM", 1 << 20)
+    assert memory_bandwidth(1 << 30, seconds=0) > 0
+
+
+def test_last_level_cache(tmp_path):
+    for index, text in enumerate(("32K", "2048K", "36M")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(text + "\n")
+    assert last_level_cache_bytes(tmp_path) == 36 << 20
+    assert last_level_cache_bytes(tmp_path / "none") is None
+
+
+def test_disk_bandwidth_reads_all_extents(tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(bytes(4096 * 20))
+    extents = [Extent(file, 4096 * i, 4096) for i in range(20)]
+    rate = disk_bandwidth(extents, 3)
+    assert rate.bytes_per_second > 0
+    assert rate.read_bytes == file.stat().st_size
+    assert disk_bandwidth(extents, 3, most_bytes=4096 * 5).read_bytes == 4096 * 5
+
+
+def test_a_disk_that_fails_is_an_error(tmp_path, monkeypatch):
+    file = tmp_path / "data"
+    file.write_bytes(bytes(4096))
+
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(iobench.os, "preadv", fail)
+    with pytest.raises(ReadError, match="Input/output error"):
+        disk_bandwidth([Extent(file, 0, 4096)], 2)

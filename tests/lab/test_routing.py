@@ -1,0 +1,144 @@
+"""The bench's routers draw what they say, the same for a seed and position."""
+
+import json
+
+import numpy as np
+import pytest
+
+from colibri.errors import ConfigError
+from colibri.lab.drawing import Drawn
+from colibri.lab.routing import RoutingKit, parse_routing
+from colibri.routing.softmax import SoftmaxRouter
+
+EXPERTS, K = 16, 4
+
+
+def ids_of(routing, rows=2000, seed=3, layers=2, chunk=None):
+    kit = RoutingKit(routing, seed)
+    routers = [kit.make(n, SoftmaxRouter(K, True), EXPERTS) for n in range(layers)]
+    kit.prepare(rows)
+    chunk = chunk or rows
+    parts = [
+        [r.route(np.zeros((min(chunk, rows - at), EXPERTS), np.float32))[0] for r in routers]
+        for at in range(0, rows, chunk)
+    ]
+    return np.concatenate([np.stack(p, axis=1) for p in parts])
+
+
+def counts(ids):
+    return np.stack([np.bincount(ids[:, n].reshape(-1), minlength=EXPERTS) for n in (0, 1)])
+
+
+def kept(ids):
+    """The share of a token's experts that the next token has too."""
+    same = (ids[1:, :, :, None] == ids[:-1, :, None, :]).any(axis=3)
+    return same.mean()
+
+
+def test_ids_of_a_row_are_distinct():
+    ids = np.sort(ids_of(Drawn(1.0, 0.7)), axis=2)
+    assert (ids[:, :, 1:] > ids[:, :, :-1]).all()
+
+
+def test_uniform_takes_every_expert_alike():
+    share = counts(ids_of(Drawn())) / (2000 * K)
+    assert np.abs(share - 1 / EXPERTS).max() < 0.01
+    assert abs(kept(ids_of(Drawn())) - K / EXPERTS) < 0.02
+
+
+def test_zipf_prefers_few_and_others_in_each_layer():
+    by_layer = counts(ids_of(Drawn(zipf=1.2)))
+    assert by_layer.max(axis=1).min() > 5 * by_layer.min(axis=1).max()
+    assert by_layer[0].argmax() != by_layer[1].argmax()
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
+def test_persistence_keeps_experts(p):
+    # Those not kept are drawn from all others, so some come back.
+    ids = ids_of(Drawn(persistence=p))
+    assert p <= kept(ids) + 0.02
+    assert kept(ids) < p + (1 - p) * 0.3 + 0.02
+
+
+def test_a_row_depends_on_seed_and_position_only():
+    routing = Drawn(1.0, 0.5)
+    whole = ids_of(routing, 300)
+    assert (ids_of(routing, 300, chunk=7) == whole).all()
+    assert (ids_of(routing, 300, seed=4) != whole).any()
+
+
+def test_rows_beyond_those_prepared_follow_the_same_draw():
+    kit = RoutingKit(Drawn(0, 0.5), 3)
+    router = kit.make(0, SoftmaxRouter(K, True), EXPERTS)
+    first = np.concatenate(
+        [router.route(np.zeros((1, EXPERTS), np.float32))[0] for _ in range(400)]
+    )
+    kit.rewind()
+    again, _ = router.route(np.zeros((400, EXPERTS), np.float32))
+    assert (first == again).all()
+
+
+@pytest.mark.parametrize("recall", [0.0, 0.7, 1.0])
+def test_guesses_are_as_good_as_they_say(recall):
+    kit = RoutingKit(Drawn(recall=recall), 3)
+    router = kit.make(0, SoftmaxRouter(K, True), EXPERTS)
+    logits = np.zeros((2000, EXPERTS), np.float32)
+    guessed = router.guess(logits)
+    ids, _ = router.route(logits)
+    # What is not meant to be right is any expert, so sometimes one of the k.
+    found = (ids[:, :, None] == guessed[:, None, :]).any(axis=2).mean()
+    assert recall - 0.02 <= found <= recall + (1 - recall) * 0.3 + 0.02
+
+
+def test_layers_may_be_made_in_any_order():
+    def ids(order):
+        kit = RoutingKit(Drawn(1.0), 3)
+        routers = {n: kit.make(n, SoftmaxRouter(K, True), EXPERTS) for n in order}
+        return [routers[n].route(np.zeros((9, EXPERTS), np.float32))[0] for n in (0, 1)]
+
+    assert all((a == b).all() for a, b in zip(ids((0, 1)), ids((1, 0)), strict=True))
+
+
+def test_a_trace_is_followed_with_its_weights_and_starts_over(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    lines = [
+        {"ids": [[0, 1, 2, 3], [4, 5, 6, 7]], "weights": [[0.4, 0.3, 0.2, 0.1]] * 2},
+        {"ids": [[8, 9, 10, 11], [12, 13, 14, 15]], "weights": [[0.7, 0.1, 0.1, 0.1]] * 2},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    routing = parse_routing(f"trace:{path}")
+    ids = ids_of(routing, 5)
+    assert ids[:, 1].tolist() == [lines[i % 2]["ids"][1] for i in range(5)]
+    kit = RoutingKit(routing, 0)
+    routers = [kit.make(n, SoftmaxRouter(K, True), EXPERTS) for n in range(2)]
+    _, weights = routers[0].route(np.zeros((2, EXPERTS), np.float32))
+    assert np.allclose(weights[1], [0.7, 0.1, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ('{"ids": [[0, 0, 1, 2], [1, 2, 3, 4]]}', "twice"),
+        ('{"ids": [[0, 1], [2, 3]]}', "experts a token"),
+        ('{"ids": [[0, 1, 2, 99], [1, 2, 3, 4]]}', "does not have"),
+        ('{"ids": 3}', "line 1"),
+        ("", "empty"),
+        ('{"ids": [[0, 1, 2, 3], [1, 2]]}', "differ"),
+    ],
+)
+def test_a_bad_trace_is_refused(tmp_path, line, word):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(ConfigError, match=word):
+        ids_of(parse_routing(f"trace:{path}"), 2)
+
+
+@pytest.mark.parametrize("text", ["", "zipf", "zipf:x", "persist:2", "zipf:1,zipf:2", "other:1"])
+def test_an_unknown_routing_is_refused(text):
+    with pytest.raises(ConfigError, match="--routing"):
+        parse_routing(text)
+
+
+def test_forms():
+    assert parse_routing("model") is None
+    assert parse_routing("zipf:1.1,persist:0.6") == Drawn(1.1, 0.6)

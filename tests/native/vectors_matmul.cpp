@@ -1,0 +1,136 @@
+// Packing, embedding rows and products.
+#include "weights.h"
+
+namespace vectors {
+namespace {
+
+using namespace coli;
+
+constexpr float kInf = __builtin_inff();
+
+std::string shape(const Form& form, int64_t rows, int64_t cols) {
+  return std::string(form.name) + " " + std::to_string(rows) + "x" + std::to_string(cols);
+}
+
+// Groups of zeros, of tiny and of huge values, and ties between the extremes.
+Floats awkward_weights(Random& random, int64_t rows, int64_t cols) {
+  Floats w = random.values(rows * cols);
+  for (int64_t i = 0; i < rows * cols; i++) {
+    int64_t kind = i / 64 % 7;
+    if (kind == 1) w[(size_t)i] = 0.f;
+    if (kind == 2) w[(size_t)i] *= 0x1p-20f;
+    if (kind == 3) w[(size_t)i] *= 0x1p-140f;
+    if (kind == 4) w[(size_t)i] *= 0x1p18f;
+    if (kind == 5) w[(size_t)i] = i % 2 ? 1.5f : -1.5f;
+  }
+  return w;
+}
+
+void pack_one(const Floats& w, Dtype dtype, int bits, float multiplier, int64_t rows, int64_t cols, Hash& hash) {
+  auto scheme = (Scheme)bits;
+  std::vector<uint8_t> out((size_t)(ceil_div(rows, kRows) * block_bytes(scheme, cols)), 0xee);
+  Stored stored(w, dtype);
+  ScaleRange range = pack(stored.data(), dtype, rows, cols, scheme, multiplier, out.data());
+  hash.add(range.smallest).add(range.largest).add(range.bad);
+  if (range.bad < 0) hash.add(out);
+}
+
+void packing() {
+  for (auto [rows, cols] : {std::pair{21, 150}, {16, 448}})
+    for (const Form& form : kForms) {
+      if (form.bits) continue;
+      Random random(11);
+      Floats w = awkward_weights(random, rows, cols);
+      Hash hash;
+      for (int bits : {4, 8})
+        for (float multiplier : {1.f, 0x1p-12f, 0x1p9f}) pack_one(w, form.dtype, bits, multiplier, rows, cols, hash);
+      w[(size_t)(rows * cols - 3)] = kInf;
+      pack_one(w, form.dtype, 4, 1.f, rows, cols, hash);
+      report("pack " + shape(form, rows, cols), hash);
+    }
+}
+
+// The result of a product: head h of the weights' rows times head h of each token.
+Floats product(const Form& form, const Floats& w, int64_t rows, int64_t cols, const Floats& x, int64_t tokens,
+               int64_t heads, int planes) {
+  Floats y((size_t)(tokens * rows));
+  if (form.bits) {
+    auto data = packed(w, rows, cols, form.bits);
+    matmul(PackedWeights{data.data(), (Scheme)form.bits, rows, cols, 0.75f}, x.data(), tokens, heads, planes, y.data());
+  } else {
+    Stored stored(w, form.dtype);
+    matmul(DenseWeights{stored.data(), form.dtype, rows, cols}, x.data(), tokens, heads, y.data());
+  }
+  return y;
+}
+
+void products() {
+  for (const Form& form : kForms)
+    for (auto [rows, cols] : {std::pair{37, 200}, {96, 64}}) {
+      Random random(12);
+      Floats w = random.values(rows * cols), x = random.values(19 * cols);
+      Hash hash;
+      for (int tokens : {1, 2, 3, 4, 7, 8, 19})
+        for (int planes : {1, 2}) hash.add(product(form, w, rows, cols, x, tokens, 1, planes));
+      if (rows % 48 == 0) hash.add(product(form, w, rows, cols, x, 5, 3, 2));
+      report("matmul " + shape(form, rows, cols), hash);
+    }
+}
+
+// The largest sums there are: they must not overflow or saturate.
+void extremes() {
+  for (const Form& form : kForms) {
+    Hash hash;
+    for (float sign : {1.f, -1.f}) {
+      Floats w(32 * 256), x(4 * 256);
+      for (size_t i = 0; i < w.size(); i++) w[i] = i % 64 == 0 ? -8.f : 7.f;
+      for (size_t i = 0; i < x.size(); i++) x[i] = sign * (i / 256 % 2 && i % 2 ? -127.f : 127.f);
+      hash.add(product(form, w, 32, 256, x, 4, 1, 2));
+    }
+    report("matmul extremes " + std::string(form.name), hash);
+  }
+}
+
+void not_finite() {
+  for (const Form& form : kForms) {
+    Random random(13);
+    Floats w = random.values(16 * 128), x = random.values(6 * 128);
+    x[3] = __builtin_nanf("");
+    x[128 + 70] = kInf;
+    x[2 * 128] = 3e38f;
+    for (int i = 0; i < 64; i++) x[3 * 128 + i] = (float)(i % 5) * 0x1p-140f, x[4 * 128 + i] *= 0x1p-98f;
+    for (int i = 0; i < 128; i++) x[5 * 128 + i] = 0.f;
+    Hash hash;
+    hash.add(product(form, w, 16, 128, x, 6, 1, 2)).add(product(form, w, 16, 128, x, 6, 1, 1));
+    report("matmul non-finite " + std::string(form.name), hash);
+  }
+}
+
+void embedding() {
+  for (const Form& form : kForms) {
+    Random random(14);
+    constexpr int64_t rows = 21, cols = 150;
+    Floats w = awkward_weights(random, rows, cols), y(5 * cols);
+    Ids ids{20, 0, 7, 7, 16};
+    if (form.bits) {
+      auto data = packed(w, rows, cols, form.bits);
+      embed(PackedWeights{data.data(), (Scheme)form.bits, rows, cols, 2.f}, ids.data(), 5, y.data());
+    } else {
+      Stored stored(w, form.dtype);
+      embed(DenseWeights{stored.data(), form.dtype, rows, cols}, ids.data(), 5, y.data());
+    }
+    report("embed " + shape(form, rows, cols), Hash().add(y));
+  }
+}
+
+}  // namespace
+
+void matmul_vectors() {
+  packing();
+  products();
+  extremes();
+  not_finite();
+  embedding();
+}
+
+}  // namespace vectors
