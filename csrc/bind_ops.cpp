@@ -12,9 +12,9 @@ namespace {
 using In = Array<const float>;
 using Out = Array<float>;
 
-int64_t last_dim(const In& x) { return x.ndim() ? (int64_t)x.shape(x.ndim() - 1) : 0; }
+template <class A> int64_t last_dim(const A& x) { return x.ndim() ? (int64_t)x.shape(x.ndim() - 1) : 0; }
 
-int64_t rows_of(const In& x, const In& w, const Out& out) {
+template <class A> int64_t rows_of(const A& x, const In& w, const Out& out) {
   int64_t n = last_dim(x);
   require(n > 0 && has_shape(w, {n}), "the weight must have the length of x's last dimension");
   require(same_shape(x, out), "out must have the shape of x");
@@ -27,13 +27,12 @@ void bind_rows(nb::module_& m) {
     Released released;
     rms_norm(x.data(), w.data(), eps, out.data(), rows, last_dim(x));
   }, nb::arg("x").noconvert(), nb::arg("w").noconvert(), "eps"_a, nb::arg("out").noconvert());
-  m.def("add_rms_norm", [](Out x, In y, In w, float eps, Out out) {
-    int64_t rows = rows_of(y, w, out);
-    require(same_shape(x, out), "out must have the shape of x");
+  m.def("add_rms_norm", [](Out x, Out y, In w, float eps) {
+    int64_t rows = rows_of(x, w, y);
+    require(x.data() != y.data(), "x and y must be two arrays");
     Released released;
-    add_rms_norm(x.data(), y.data(), w.data(), eps, out.data(), rows, last_dim(y));
-  }, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("w").noconvert(), "eps"_a,
-     nb::arg("out").noconvert());
+    add_rms_norm(x.data(), y.data(), w.data(), eps, rows, last_dim(x));
+  }, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("w").noconvert(), "eps"_a);
   m.def("layer_norm", [](In x, In w, In b, float eps, Out out) {
     int64_t rows = rows_of(x, w, out);
     require(has_shape(b, {last_dim(x)}), "the bias must have the length of x's last dimension");

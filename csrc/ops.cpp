@@ -53,13 +53,12 @@ void rms_norm(const float* x, const float* w, float eps, float* y, int64_t n, in
   }
 }
 
-void add_rms_norm(float* x, const float* y, const float* w, float eps, float* out, int64_t n, int64_t begin,
-                  int64_t end) {
+void add_rms_norm(float* x, float* y, const float* w, float eps, int64_t n, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; r++) {
     float* a = x + r * n;
     const float* b = y + r * n;
     steps(n, [&](int64_t i, int c) { put(a + i, add(get(a + i, c), get(b + i, c)), c); });
-    rms_norm(x, w, eps, out, n, r, r + 1);
+    rms_norm(x, w, eps, y, n, r, r + 1);
   }
 }
 

@@ -41,8 +41,9 @@ def test_add_rms_norm_has_the_bits_of_a_sum_and_its_norm(shape, seed):
     x, y, w = normal(seed, *shape), normal(seed + 1, *shape), normal(seed + 2, shape[1])
 
     def both():
-        stream = x.copy()
-        return np.stack([ops.add_rms_norm(stream, y, w, 1e-6), stream])
+        stream, other = x.copy(), y.copy()
+        assert ops.add_rms_norm(stream, other, w, 1e-6) is other
+        return np.stack([other, stream])
 
     normed, stream = everywhere(both)
     assert_same(stream, x + y)
@@ -54,7 +55,7 @@ def test_many_rows_have_the_bits_of_one_row():
     x, w, b = normal(3, 500, 100), normal(4, 100), normal(5, 100)
     for f in (
         lambda a: ops.rms_norm(a, w, 1e-6),
-        lambda a: ops.add_rms_norm(a.copy(), a, w, 1e-6),
+        lambda a: ops.add_rms_norm(a.copy(), a.copy(), w, 1e-6),
         lambda a: ops.layer_norm(a, w, b, 1e-6),
         ops.softmax,
         ops.log_sum_exp,
@@ -82,6 +83,8 @@ def test_norms_refuse_wrong_shapes():
         ops.rms_norm(x, w, 1e-6)
     with pytest.raises(ValueError, match="shape of x"):
         ops.add_rms_norm(x, x[:2], x[0], 1e-6)
+    with pytest.raises(ValueError, match="two arrays"):
+        ops.add_rms_norm(x, x, x[0], 1e-6)
     with pytest.raises(ValueError, match="bias"):
         ops.layer_norm(x, x[0], w, 1e-6)
     with pytest.raises(TypeError):
@@ -95,6 +98,8 @@ def test_elementwise_match_the_reference(shape, seed, scale):
     np.testing.assert_allclose(
         everywhere(lambda: ops.silu_mul(x, y)), ref.silu_mul(x, y), rtol=1e-6, atol=1e-30
     )
+    gate = x.copy()
+    assert_same(ops.silu_mul(gate, y, out=gate), ops.silu_mul(x, y))
     got = everywhere(lambda: ops.sigmoid(x))
     np.testing.assert_allclose(got, ref.sigmoid(x), rtol=5e-7, atol=3e-39)  # 0 where exp is inf
 

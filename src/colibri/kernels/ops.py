@@ -19,10 +19,12 @@ def rms_norm(x: Floats, w: Floats, eps: float, out: Floats | None = None) -> Flo
 
 
 def add_rms_norm(x: Floats, y: Floats, w: Floats, eps: float) -> Floats:
-    """x += y in place, then rms_norm of x: the residual stream on its way into a layer."""
-    out = np.empty_like(x)
-    _native.add_rms_norm(x, y, w, eps, out)
-    return out
+    """x += y, then y = rms_norm of x, both in place: the residual stream on its way into a layer.
+
+    Returns y, of no further use as the summand: fresh memory costs a small call most of its time.
+    """
+    _native.add_rms_norm(x, y, w, eps)
+    return y
 
 
 def layer_norm(x: Floats, w: Floats, b: Floats, eps: float) -> Floats:
@@ -32,9 +34,9 @@ def layer_norm(x: Floats, w: Floats, b: Floats, eps: float) -> Floats:
     return out
 
 
-def silu_mul(gate: Floats, up: Floats) -> Floats:
-    """gate / (1 + exp(-gate)) * up: the middle of SwiGLU."""
-    out = np.empty_like(gate)
+def silu_mul(gate: Floats, up: Floats, out: Floats | None = None) -> Floats:
+    """gate / (1 + exp(-gate)) * up: the middle of SwiGLU; `out` may be gate itself."""
+    out = np.empty_like(gate) if out is None else out
     _native.silu_mul(gate, up, out)
     return out
 

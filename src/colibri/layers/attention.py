@@ -5,7 +5,6 @@ projection (OLMoE) or over each head (Qwen3); rope comes after it.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 from colibri.kernels.attention import attend
 from colibri.kvcache.kv import KVCache
 from colibri.layers.linear import Linear, Projections
+from colibri.layers.norm import RMSNorm
 from colibri.layers.rope import Rope
 from colibri.layers.step import Step
 
 F32 = NDArray[np.float32]
-Norm = Callable[[F32], F32]
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class Attention:
     qkv_proj: Projections
     o_proj: Linear
     rope: Rope
-    q_norm: Norm | None = None
-    k_norm: Norm | None = None
+    q_norm: RMSNorm | None = None
+    k_norm: RMSNorm | None = None
     norm_per_head: bool = False
     clip: float | None = None
     window: int | None = None
@@ -49,25 +48,25 @@ class Attention:
         self.rope.rotate(k, step.rope)
         out = np.empty_like(q)
         for rows in step.sequences:
-            own = slice(rows.start, rows.stop)
+            q_own, k_own, v_own, positions, out_own = step.own(rows, q, k, v, step.positions, out)
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, KVCache)
-            cache.append(k[own], v[own])
+            cache.append(k_own, v_own)
             attend(
-                q[own],
+                q_own,
                 cache.keys,
                 cache.values,
-                step.positions[own],
+                positions,
                 1 / math.sqrt(self.head_dim),
                 window=self.window,
-                out=out[own],
+                out=out_own,
             )
         return self.o_proj(out.reshape(len(x), -1))
 
-    def _heads(self, y: F32, norm: Norm | None, heads: int) -> F32:
+    def _heads(self, y: F32, norm: RMSNorm | None, heads: int) -> F32:
         if norm is not None and not self.norm_per_head:
-            y = norm(y)
+            norm(y, y)
         if self.clip is not None:
             np.clip(y, -self.clip, self.clip, out=y)
         y = y.reshape(len(y), heads, self.head_dim)
-        return norm(y) if norm is not None and self.norm_per_head else y
+        return norm(y, y) if norm is not None and self.norm_per_head else y

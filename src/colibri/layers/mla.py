@@ -52,7 +52,7 @@ class LatentAttention:
     def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
         n = len(x)
         q_latent, kv, *index_key = self.input_proj(x)
-        q_latent = self.q_a_norm(q_latent)
+        self.q_a_norm(q_latent, q_latent)
         q = self.q_b_proj(q_latent).reshape(n, self.heads, self.nope_dim + self.rope_dim)
         query = np.empty((n, self.heads, self.latent_dim + self.rope_dim), np.float32)
         nope = np.ascontiguousarray(q[:, :, : self.nope_dim])
@@ -65,17 +65,17 @@ class LatentAttention:
             self.indexer.select(x, q_latent, step)
         latent = np.empty((n, self.heads, self.latent_dim), np.float32)
         for i, rows in enumerate(step.sequences):
-            own = slice(rows.start, rows.stop)
+            query_own, positions, own = step.own(rows, query, step.positions, latent)
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, LatentCache)
             attend(
-                query[own],
+                query_own,
                 cache.keys,
                 cache.values,
-                step.positions[own],
+                positions,
                 1 / math.sqrt(self.nope_dim + self.rope_dim),
                 index=step.selection[i],
-                out=latent[own],
+                out=own,
             )
         out = matmul_heads(latent, self.kv_b_value, self.planes)  # [rows, heads, value]
         return self.o_proj(out.reshape(n, -1))
@@ -92,7 +92,6 @@ class LatentAttention:
         if self.indexer is not None:
             new.append(self.indexer.keys(index_key[0], step))
         for rows in step.sequences:
-            own = slice(rows.start, rows.stop)
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, LatentCache)
-            cache.append(*(a[own] for a in new))
+            cache.append(*step.own(rows, *new))

@@ -16,4 +16,5 @@ class SwiGLU:
         self.down = down
 
     def __call__(self, x: F32, step: Step | None = None) -> F32:  # [tokens, hidden]
-        return self.down(ops.silu_mul(*self.gate_up(x)))
+        gate, up = self.gate_up(x)
+        return self.down(ops.silu_mul(gate, up, out=gate))

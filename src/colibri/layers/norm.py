@@ -13,11 +13,11 @@ class RMSNorm:
         self.weight = weight
         self.eps = eps
 
-    def __call__(self, x: F32) -> F32:
-        return ops.rms_norm(x, self.weight, self.eps)
+    def __call__(self, x: F32, out: F32 | None = None) -> F32:
+        return ops.rms_norm(x, self.weight, self.eps, out)
 
     def added(self, x: F32, y: F32 | None) -> F32:
-        """x += y in place, where there is a y; then the norm of x."""
+        """x += y in place, where there is a y; then the norm of x, in y's memory."""
         if y is None:
             return self(x)
         return ops.add_rms_norm(x, y, self.weight, self.eps)

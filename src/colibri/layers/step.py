@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,12 @@ class Step:
     clock: Clock = NO_CLOCK
     # Lookahead listens here: a layer's number and its shared expert's output, while reads go on.
     guess: Callable[[int, F32 | None], None] | None = None
+
+    def own(self, rows: Rows, *arrays: NDArray[Any]) -> Sequence[NDArray[Any]]:
+        """Of each array [rows of the step, ...], what belongs to one sequence."""
+        if len(self.sequences) == 1:
+            return arrays
+        return [a[rows.start : rows.stop] for a in arrays]
 
     @classmethod
     def of(
