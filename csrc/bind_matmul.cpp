@@ -1,8 +1,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <tuple>
+#include <variant>
+#include <vector>
 
 #include "bind.h"
 #include "bind_arrays.h"
@@ -11,6 +14,8 @@ namespace coli {
 void bind_moe(nanobind::module_& m);
 
 namespace {
+
+using Any = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;  // of any number of dimensions
 
 std::tuple<double, double, int64_t> py_pack(const AnyIn& w, int bits, float multiplier,
                                             const std::optional<Out<uint8_t, 1>>& out) {
@@ -24,66 +29,85 @@ std::tuple<double, double, int64_t> py_pack(const AnyIn& w, int bits, float mult
   return {r.smallest, r.largest, r.bad};
 }
 
-void check_product(const In<float, 3>& x, const Out<float, 2>& y, int64_t rows, int64_t cols) {
-  int64_t heads = (int64_t)x.shape(1);
-  require((int64_t)x.shape(2) == cols, "x and the weights disagree on the number of inputs");
+// Weights with the array they lie in. Checked and looked up once: a product costs Python as little as can be.
+struct Matrix {
+  Weights weights;
+  std::variant<In<uint8_t, 1>, AnyIn> owner;
+};
+
+Matrix packed_matrix(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t cols, float multiplier) {
+  return {packed_of(data, bits, rows, cols, multiplier), data};
+}
+
+Matrix dense_matrix(const AnyIn& w) { return {dense_of(w), w}; }
+
+Product product_of(const Matrix& w, const Any& x, int64_t heads, const Out<float, 2>& y) {
+  int64_t rows = rows_of(w.weights);
+  require((int64_t)x.shape(x.ndim() - 1) == cols_of(w.weights), "x and the weights disagree on the number of inputs");
   require(heads > 0 && rows % heads == 0, "the rows of the weights must be a multiple of the heads");
+  require(heads == 1 || !is_packed(w.weights) || rows / heads % kRows == 0,
+          "packed heads must have a multiple of 16 rows");
   require(y.shape(0) == x.shape(0) && (int64_t)y.shape(1) == rows, "out has the wrong shape");
+  return {w.weights, y.data()};
 }
 
-void py_matmul_packed(const In<float, 3>& x, const In<uint8_t, 1>& data, int bits, int64_t rows, float multiplier,
-                      int planes, const Out<float, 2>& y) {
-  PackedWeights w = packed_of(data, bits, rows, (int64_t)x.shape(2), multiplier);
-  check_product(x, y, rows, w.cols);
-  auto heads = (int64_t)x.shape(1);
-  require(heads == 1 || rows / heads % kRows == 0, "packed heads must have a multiple of 16 rows");
-  require(planes == 1 || planes == 2, "planes must be 1 or 2");
+void check_planes(int planes) { require(planes == 1 || planes == 2, "planes must be 1 or 2"); }
+
+void run(std::span<const Product> products, const Any& x, int64_t heads, int planes) {
   Released released;
-  matmul(w, x.data(), (int64_t)x.shape(0), heads, planes, y.data());
+  matmul(products, x.data(), (int64_t)x.shape(0), heads, planes);
 }
 
-void py_matmul_dense(const In<float, 3>& x, const AnyIn& weights, const Out<float, 2>& y) {
-  DenseWeights w = dense_of(weights);
-  check_product(x, y, w.rows, w.cols);
-  Released released;
-  matmul(w, x.data(), (int64_t)x.shape(0), (int64_t)x.shape(1), y.data());
+void py_matmul(const Any& x, const Matrix& w, int planes, const Out<float, 2>& y) {
+  require(x.ndim() == 2, "x must be [tokens, inputs]");
+  check_planes(planes);
+  Product product = product_of(w, x, 1, y);
+  run({&product, 1}, x, 1, planes);
 }
 
-void check_embed(const In<int64_t, 1>& ids, int64_t rows, int64_t cols, const Out<float, 2>& y) {
-  require(y.shape(0) == ids.shape(0) && (int64_t)y.shape(1) == cols, "out has the wrong shape");
+void py_matmul_heads(const Any& x, const Matrix& w, int planes, const Out<float, 2>& y) {
+  require(x.ndim() == 3, "x must be [tokens, heads, inputs]");
+  check_planes(planes);
+  Product product = product_of(w, x, (int64_t)x.shape(1), y);
+  run({&product, 1}, x, (int64_t)x.shape(1), planes);
+}
+
+void py_matmul_many(const Any& x, const std::vector<const Matrix*>& ws, int planes,
+                    const std::vector<Out<float, 2>>& ys) {
+  require(x.ndim() == 2, "x must be [tokens, inputs]");
+  check_planes(planes);
+  require(!ws.empty() && ws.size() == ys.size(), "there must be as many outs as weights, and one at least");
+  std::vector<Product> products;
+  products.reserve(ws.size());
+  for (size_t i = 0; i < ws.size(); i++) products.push_back(product_of(*ws[i], x, 1, ys[i]));
+  run(products, x, 1, planes);
+}
+
+void py_embed(const In<int64_t, 1>& ids, const Matrix& w, const Out<float, 2>& y) {
+  int64_t rows = rows_of(w.weights);
+  require(y.shape(0) == ids.shape(0) && (int64_t)y.shape(1) == cols_of(w.weights), "out has the wrong shape");
   for (size_t i = 0; i < ids.shape(0); i++)
     if (int64_t id = ids.data()[i]; id < 0 || id >= rows)
       throw nb::index_error(("id " + std::to_string(id) + " is outside 0.." + std::to_string(rows - 1)).c_str());
-}
-
-void py_embed_packed(const In<int64_t, 1>& ids, const In<uint8_t, 1>& data, int bits, int64_t rows, float multiplier,
-                     const Out<float, 2>& y) {
-  PackedWeights w = packed_of(data, bits, rows, (int64_t)y.shape(1), multiplier);
-  check_embed(ids, rows, w.cols, y);
   Released released;
-  embed(w, ids.data(), (int64_t)ids.shape(0), y.data());
-}
-
-void py_embed_dense(const In<int64_t, 1>& ids, const AnyIn& weights, const Out<float, 2>& y) {
-  DenseWeights w = dense_of(weights);
-  check_embed(ids, w.rows, w.cols, y);
-  Released released;
-  embed(w, ids.data(), (int64_t)ids.shape(0), y.data());
+  embed(w.weights, ids.data(), (int64_t)ids.shape(0), y.data());
 }
 
 }  // namespace
 
 void bind_matmul(nb::module_& m) {
+  nb::class_<Matrix>(m, "Matrix");
   m.def("pack", &py_pack, nb::arg("w").noconvert(), nb::arg("bits"), nb::arg("multiplier"),
         nb::arg("out").noconvert().none());
-  m.def("matmul_packed", &py_matmul_packed, nb::arg("x").noconvert(), nb::arg("data").noconvert(), nb::arg("bits"),
-        nb::arg("rows"), nb::arg("multiplier"), nb::arg("planes"), nb::arg("out").noconvert());
-  m.def("matmul_dense", &py_matmul_dense, nb::arg("x").noconvert(), nb::arg("w").noconvert(),
+  m.def("packed_matrix", &packed_matrix, nb::arg("data").noconvert(), nb::arg("bits"), nb::arg("rows"),
+        nb::arg("cols"), nb::arg("multiplier"));
+  m.def("dense_matrix", &dense_matrix, nb::arg("w").noconvert());
+  m.def("matmul", &py_matmul, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"), nb::arg("out").noconvert());
+  m.def("matmul_heads", &py_matmul_heads, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"),
         nb::arg("out").noconvert());
-  m.def("embed_packed", &py_embed_packed, nb::arg("ids").noconvert(), nb::arg("data").noconvert(), nb::arg("bits"),
-        nb::arg("rows"), nb::arg("multiplier"), nb::arg("out").noconvert());
-  m.def("embed_dense", &py_embed_dense, nb::arg("ids").noconvert(), nb::arg("w").noconvert(),
-        nb::arg("out").noconvert());
+  m.def("matmul_many", &py_matmul_many, nb::arg("x").noconvert(), nb::arg("ws").noconvert(), nb::arg("planes"),
+        nb::arg("outs").noconvert());
+  m.def("embed", &py_embed, nb::arg("ids").noconvert(), nb::arg("w"), nb::arg("out").noconvert());
   bind_moe(m);
 }
 

@@ -27,6 +27,13 @@ void bind_rows(nb::module_& m) {
     Released released;
     rms_norm(x.data(), w.data(), eps, out.data(), rows, last_dim(x));
   }, nb::arg("x").noconvert(), nb::arg("w").noconvert(), "eps"_a, nb::arg("out").noconvert());
+  m.def("add_rms_norm", [](Out x, In y, In w, float eps, Out out) {
+    int64_t rows = rows_of(y, w, out);
+    require(same_shape(x, out), "out must have the shape of x");
+    Released released;
+    add_rms_norm(x.data(), y.data(), w.data(), eps, out.data(), rows, last_dim(y));
+  }, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("w").noconvert(), "eps"_a,
+     nb::arg("out").noconvert());
   m.def("layer_norm", [](In x, In w, In b, float eps, Out out) {
     int64_t rows = rows_of(x, w, out);
     require(has_shape(b, {last_dim(x)}), "the bias must have the length of x's last dimension");

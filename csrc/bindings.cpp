@@ -12,6 +12,8 @@ namespace nb = nanobind;
 using namespace coli;
 
 NB_MODULE(_native, m) {
+  // A model may live until the interpreter ends, its matrices with it: no leak worth a word to the user.
+  nb::set_leak_warnings(false);
   m.def("supported_paths", [] {
     std::vector<std::string> names;
     for (Path p : kPaths)

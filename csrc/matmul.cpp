@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <vector>
 
 #include "pool.h"
 #include "scratch.h"
@@ -13,21 +14,41 @@ namespace {
 constexpr int64_t kPartBytes = 512 << 10;  // a part's activations stay in the L2 cache
 
 // The parts of a product: heads x row chunks x token chunks, weights varying slowest.
-template <class Run>
-void for_each_part(int64_t rows, int64_t heads, int64_t tokens, int64_t token_bytes, const Run& run) {
-  int64_t per_head = rows / heads, blocks = ceil_div(per_head, kRows);
-  int64_t some = std::clamp<int64_t>(heads * blocks / (4 * num_threads()), 1, 16) * kRows;
-  int64_t few = std::max<int64_t>(kPartBytes / token_bytes / 8, 1) * 8;
-  int64_t row_chunks = ceil_div(per_head, some), token_chunks = ceil_div(tokens, few);
-  auto task = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) {
-      int64_t t = i % token_chunks * few, chunk = i / token_chunks;
-      int64_t head = chunk / row_chunks, row = chunk % row_chunks * some;
-      run(Part{head * per_head + row, head * per_head + std::min(row + some, per_head), t,
-               std::min(t + few, tokens), heads, head});
-    }
-  };
-  parallel_for(heads * row_chunks * token_chunks, 1, std::cref(task));
+class Split {
+ public:
+  // blocks: of 16 rows, over all products that are shared out together.
+  Split(const Product& p, int64_t heads, int64_t tokens, int planes, int64_t blocks)
+      : heads_(heads), tokens_(tokens), per_head_(rows_of(p.weights) / heads) {
+    some_ = std::clamp<int64_t>(blocks / (4 * num_threads()), 1, 16) * kRows;
+    few_ = std::max<int64_t>(kPartBytes / token_bytes(p.weights, planes) / 8, 1) * 8;
+    row_chunks_ = ceil_div(per_head_, some_);
+    token_chunks_ = ceil_div(tokens, few_);
+  }
+  int64_t parts() const { return heads_ * row_chunks_ * token_chunks_; }
+  Part part(int64_t i) const {
+    int64_t t = i % token_chunks_ * few_, chunk = i / token_chunks_;
+    int64_t head = chunk / row_chunks_, row = chunk % row_chunks_ * some_;
+    return {head * per_head_ + row, head * per_head_ + std::min(row + some_, per_head_), t,
+            std::min(t + few_, tokens_), heads_, head};
+  }
+
+ private:
+  static int64_t token_bytes(const Weights& w, int planes) {
+    return is_packed(w) ? planes * activation_stride(groups_of(cols_of(w))) : cols_of(w) * 4;
+  }
+  int64_t heads_, tokens_, per_head_, some_, few_, row_chunks_, token_chunks_;
+};
+
+// Room for x [inputs, cols] in planes, filled in if any of the products needs it.
+Activations quantized(std::span<const Product> products, const float* x, int64_t inputs, int planes,
+                      Scratch<0>& scratch) {
+  int64_t cols = cols_of(products[0].weights), groups = groups_of(cols);
+  Activations q{scratch.data(), groups, activation_stride(groups), planes};
+  if (std::none_of(products.begin(), products.end(), [](const Product& p) { return is_packed(p.weights); })) return q;
+  const PackedKernels& kernels = COLI_PICK(packed_kernels);
+  auto task = [&](int64_t begin, int64_t end) { kernels.quantize(x, cols, q, begin, end); };
+  parallel_for(inputs, std::max<int64_t>(1, 32768 / cols), std::cref(task));
+  return q;
 }
 
 }  // namespace
@@ -54,33 +75,40 @@ ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Schem
   return total;
 }
 
-void matmul(const PackedWeights& w, const float* x, int64_t tokens, int64_t heads, int planes, float* y) {
-  const PackedKernels& kernels = COLI_PICK(packed_kernels);
-  int64_t groups = groups_of(w.cols), stride = activation_stride(groups), inputs = tokens * heads;
-  Scratch<0> scratch(inputs * planes * stride);
-  Activations q{scratch.data(), groups, stride, planes};
-  auto quantize = [&](int64_t begin, int64_t end) { kernels.quantize(x, w.cols, q, begin, end); };
-  parallel_for(inputs, std::max<int64_t>(1, 32768 / w.cols), std::cref(quantize));
-  for_each_part(w.rows, heads, tokens, planes * stride, [&](const Part& part) { kernels.matmul(w, q, part, y); });
-}
-
-void matmul(const DenseWeights& w, const float* x, int64_t tokens, int64_t heads, float* y) {
-  const DenseKernels& kernels = COLI_PICK(dense_kernels);
-  for_each_part(w.rows, heads, tokens, w.cols * 4, [&](const Part& part) { kernels.matmul(w, x, part, y); });
-}
-
-void embed(const PackedWeights& w, const int64_t* ids, int64_t count, float* y) {
-  const PackKernels& kernels = COLI_PICK(pack_kernels);
+void matmul(std::span<const Product> products, const float* x, int64_t tokens, int64_t heads, int planes) {
+  const PackedKernels& packed = COLI_PICK(packed_kernels);
+  const DenseKernels& dense = COLI_PICK(dense_kernels);
+  int64_t blocks = 0, parts = 0, bytes = 0;
+  for (const Product& p : products) {
+    blocks += heads * ceil_div(rows_of(p.weights) / heads, kRows);
+    if (is_packed(p.weights)) bytes = tokens * heads * planes * activation_stride(groups_of(cols_of(p.weights)));
+  }
+  std::vector<Split> splits;
+  splits.reserve(products.size());
+  for (const Product& p : products) parts += splits.emplace_back(p, heads, tokens, planes, blocks).parts();
+  Scratch<0> scratch(bytes);
+  Activations q = quantized(products, x, tokens * heads, planes, scratch);
   auto task = [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++) kernels.unpack_row(w, ids[t], y + t * w.cols);
+    for (int64_t n = begin; n < end; n++) {
+      size_t at = 0;
+      int64_t i = n;
+      while (i >= splits[at].parts()) i -= splits[at++].parts();
+      const Product& p = products[at];
+      if (auto* w = std::get_if<PackedWeights>(&p.weights)) packed.matmul(*w, q, splits[at].part(i), p.y);
+      else dense.matmul(std::get<DenseWeights>(p.weights), x, splits[at].part(i), p.y);
+    }
   };
-  parallel_for(count, 16, std::cref(task));
+  parallel_for(parts, 1, std::cref(task));
 }
 
-void embed(const DenseWeights& w, const int64_t* ids, int64_t count, float* y) {
+void embed(const Weights& weights, const int64_t* ids, int64_t count, float* y) {
   const PackKernels& kernels = COLI_PICK(pack_kernels);
+  int64_t cols = cols_of(weights);
   auto task = [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++) kernels.dense_row(w, ids[t], y + t * w.cols);
+    for (int64_t t = begin; t < end; t++) {
+      if (auto* w = std::get_if<PackedWeights>(&weights)) kernels.unpack_row(*w, ids[t], y + t * cols);
+      else kernels.dense_row(std::get<DenseWeights>(weights), ids[t], y + t * cols);
+    }
   };
   parallel_for(count, 16, std::cref(task));
 }

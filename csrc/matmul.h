@@ -1,6 +1,9 @@
 // Products, packing and the mixture of experts on the active CPU path, shared out among the pool's threads.
 // Arguments have been checked by the caller; the GIL is not needed.
 #pragma once
+#include <span>
+#include <variant>
+
 #include "matmul_kernels.h"
 
 namespace coli {
@@ -9,13 +12,25 @@ namespace coli {
 ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
                 uint8_t* out);
 
-// x [tokens, heads, cols] times rows [i rows/heads, (i + 1) rows/heads) for head i -> y [tokens, rows].
-void matmul(const PackedWeights& w, const float* x, int64_t tokens, int64_t heads, int planes, float* y);
-void matmul(const DenseWeights& w, const float* x, int64_t tokens, int64_t heads, float* y);
+using Weights = std::variant<PackedWeights, DenseWeights>;
+inline bool is_packed(const Weights& w) { return w.index() == 0; }
+inline int64_t rows_of(const Weights& w) {
+  return std::visit([](const auto& a) { return a.rows; }, w);
+}
+inline int64_t cols_of(const Weights& w) {
+  return std::visit([](const auto& a) { return a.cols; }, w);
+}
+
+struct Product {
+  Weights weights;
+  float* y;  // [tokens, rows]
+};
+// x [tokens, heads, cols] times rows [i rows/heads, (i + 1) rows/heads) for head i of each of the weights, which
+// agree on cols. x is quantised once, and the parts of all products are shared out together.
+void matmul(std::span<const Product> products, const float* x, int64_t tokens, int64_t heads, int planes);
 
 // y [count, cols] = the rows named by ids.
-void embed(const PackedWeights& w, const int64_t* ids, int64_t count, float* y);
-void embed(const DenseWeights& w, const int64_t* ids, int64_t count, float* y);
+void embed(const Weights& w, const int64_t* ids, int64_t count, float* y);
 
 // The scratch in `args` is filled in here.
 void moe_packed(MoeArgs args, const float* x, int64_t tokens, int64_t experts, int64_t pairs, int planes);

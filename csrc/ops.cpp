@@ -53,6 +53,16 @@ void rms_norm(const float* x, const float* w, float eps, float* y, int64_t n, in
   }
 }
 
+void add_rms_norm(float* x, const float* y, const float* w, float eps, float* out, int64_t n, int64_t begin,
+                  int64_t end) {
+  for (int64_t r = begin; r < end; r++) {
+    float* a = x + r * n;
+    const float* b = y + r * n;
+    steps(n, [&](int64_t i, int c) { put(a + i, add(get(a + i, c), get(b + i, c)), c); });
+    rms_norm(x, w, eps, out, n, r, r + 1);
+  }
+}
+
 void layer_norm(const float* x, const float* w, const float* bias, float eps, float* y, int64_t n, int64_t begin,
                 int64_t end) {
   for (int64_t r = begin; r < end; r++) {
@@ -137,6 +147,6 @@ void sigmoid_all(const float* x, float* y, int64_t begin, int64_t end) {
 
 }  // namespace
 
-const RowKernels row_kernels = {rms_norm, layer_norm, softmax, exp_sum, silu_mul, sigmoid_all};
+const RowKernels row_kernels = {rms_norm, add_rms_norm, layer_norm, softmax, exp_sum, silu_mul, sigmoid_all};
 
 }  // namespace coli::COLI_PATH

@@ -9,6 +9,9 @@ namespace coli {
 
 struct RowKernels {  // on rows [begin, end) of [rows, n]
   void (*rms_norm)(const float* x, const float* w, float eps, float* y, int64_t n, int64_t begin, int64_t end);
+  // x += y, then the norm of x.
+  void (*add_rms_norm)(float* x, const float* y, const float* w, float eps, float* out, int64_t n, int64_t begin,
+                       int64_t end);
   void (*layer_norm)(const float* x, const float* w, const float* b, float eps, float* y, int64_t n, int64_t begin,
                      int64_t end);
   int64_t (*softmax)(const float* x, float* y, int64_t n, int64_t begin, int64_t end);  // a row all -inf, or -1

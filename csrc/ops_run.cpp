@@ -45,6 +45,11 @@ void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows,
   parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k.rms_norm(x, w, eps, y, n, b, e); });
 }
 
+void add_rms_norm(float* x, const float* y, const float* w, float eps, float* out, int64_t rows, int64_t n) {
+  const auto& k = COLI_PICK(row_kernels);
+  parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k.add_rms_norm(x, y, w, eps, out, n, b, e); });
+}
+
 void layer_norm(const float* x, const float* w, const float* bias, float eps, float* y, int64_t rows, int64_t n) {
   const auto& k = COLI_PICK(row_kernels);
   parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k.layer_norm(x, w, bias, eps, y, n, b, e); });

@@ -7,6 +7,7 @@
 namespace coli {
 
 void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows, int64_t n);
+void add_rms_norm(float* x, const float* y, const float* w, float eps, float* out, int64_t rows, int64_t n);
 void layer_norm(const float* x, const float* w, const float* b, float eps, float* y, int64_t rows, int64_t n);
 void silu_mul(const float* gate, const float* up, float* y, int64_t n);
 void sigmoid(const float* x, float* y, int64_t n);

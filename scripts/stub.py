@@ -44,6 +44,8 @@ def _kind(annotation: ast.expr | None, aliases: dict[str, ast.expr]) -> str:
             return _kind(inner, aliases)
         case ast.Subscript(value=value, slice=item) if _kind(value, aliases) == "array":
             return "array" if ast.unparse(item) == "Any" else ast.unparse(item).rpartition(".")[2]
+        case ast.Subscript(value=ast.Name("Sequence") | ast.Attribute(attr="Sequence"), slice=item):
+            return f"Sequence[{_kind(item, aliases)}]"
         case ast.BinOp(left=left, right=right):
             return f"{_kind(left, aliases)} | {_kind(right, aliases)}"
         case None:

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from variants import bits, every_way
 
+from colibri import _native
 from colibri.kernels import packing
-from colibri.kernels.matmul import embed, matmul, matmul_heads
+from colibri.kernels.matmul import embed, matmul, matmul_heads, matmul_many
 from colibri.kernels.packing import DenseMatrix, PackedMatrix, pack_matrix
 from colibri.kernels.reference import matmul as reference
 from colibri.kernels.reference.packing import to_float32
@@ -149,6 +150,55 @@ def head_of(ws, head, rows):
     size = len(ws.data) // (ws.rows // rows)
     part = ws.data[size * head : size * (head + 1)]
     return PackedMatrix(ws.scheme, rows, ws.cols, part, ws.multiplier)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    tokens=st.integers(1, 19),
+    cols=st.integers(1, 200),
+    parts=st.lists(
+        st.tuples(st.integers(1, 90), st.sampled_from(SCHEMES + DTYPES)), min_size=1, max_size=4
+    ),
+    planes=st.sampled_from([1, 2]),
+)
+def test_many_products_have_the_bits_of_each(seed, tokens, cols, parts, planes):
+    ws = [matrix(seed + i, rows, cols, kind) for i, (rows, kind) in enumerate(parts)]
+    x = activations(seed, tokens, cols)
+    together = every_way(lambda: np.concatenate(matmul_many(x, ws, planes), axis=1))
+    alone = np.concatenate([matmul(x, w, planes) for w in ws], axis=1)
+    np.testing.assert_array_equal(bits(together), bits(alone))
+
+
+def test_many_long_products_have_the_bits_of_each():
+    ws = [matrix(i, rows, 192, kind) for i, rows, kind in ((0, 300, "int4-gs64"), (1, 40, "bf16"))]
+    x = activations(14, 300, 192)
+    together = every_way(lambda: np.concatenate(matmul_many(x, ws), axis=1))
+    np.testing.assert_array_equal(bits(together[:, :300]), bits(matmul(x, ws[0])))
+    np.testing.assert_array_equal(bits(together[:, 300:]), bits(matmul(x, ws[1])))
+
+
+def test_many_products_refuse_what_one_does():
+    w, x = matrix(15, 48, 64, "int4-gs64"), activations(15, 2, 64)
+    with pytest.raises(ValueError, match="inputs"):
+        matmul_many(x, [w, matrix(15, 48, 128, "int4-gs64")])
+    with pytest.raises(ValueError, match="planes"):
+        matmul_many(x, [w, w], planes=3)
+    with pytest.raises(ValueError, match="one at least"):
+        matmul_many(x, [])
+    with pytest.raises(ValueError, match="tokens"):
+        matmul_many(x[0], [w])
+    with pytest.raises(TypeError):
+        matmul_many(x.astype(np.float64), [w])
+    assert [len(y) for y in matmul_many(x[:0], [w, w])] == [0, 0]
+
+
+def test_a_matrix_may_be_dropped_while_its_product_is_used():
+    x = activations(16, 1, 64)
+    native = matrix(16, 16, 64, "int4-gs64").native
+    y = np.empty((1, 16), np.float32)
+    _native.matmul(x, native, 2, y)
+    np.testing.assert_array_equal(y, matmul(x, matrix(16, 16, 64, "int4-gs64")))
 
 
 @pytest.mark.parametrize("kind", SCHEMES + DTYPES)

@@ -35,10 +35,26 @@ def test_rms_norm_takes_any_leading_shape_and_works_in_place():
     assert_same(x, want)
 
 
+@settings(max_examples=25, deadline=None)
+@given(sizes, st.integers(0, 1000))
+def test_add_rms_norm_has_the_bits_of_a_sum_and_its_norm(shape, seed):
+    x, y, w = normal(seed, *shape), normal(seed + 1, *shape), normal(seed + 2, shape[1])
+
+    def both():
+        stream = x.copy()
+        return np.stack([ops.add_rms_norm(stream, y, w, 1e-6), stream])
+
+    normed, stream = everywhere(both)
+    assert_same(stream, x + y)
+    assert_same(normed, ops.rms_norm(x + y, w, 1e-6))
+    np.testing.assert_allclose(normed, ref.rms_norm(x + y, w, 1e-6), rtol=1e-6, atol=1e-6)
+
+
 def test_many_rows_have_the_bits_of_one_row():
     x, w, b = normal(3, 500, 100), normal(4, 100), normal(5, 100)
     for f in (
         lambda a: ops.rms_norm(a, w, 1e-6),
+        lambda a: ops.add_rms_norm(a.copy(), a, w, 1e-6),
         lambda a: ops.layer_norm(a, w, b, 1e-6),
         ops.softmax,
         ops.log_sum_exp,
@@ -64,6 +80,8 @@ def test_norms_refuse_wrong_shapes():
     x, w = normal(7, 3, 8), normal(8, 7)
     with pytest.raises(ValueError, match="length of x's last dimension"):
         ops.rms_norm(x, w, 1e-6)
+    with pytest.raises(ValueError, match="shape of x"):
+        ops.add_rms_norm(x, x[:2], x[0], 1e-6)
     with pytest.raises(ValueError, match="bias"):
         ops.layer_norm(x, x[0], w, 1e-6)
     with pytest.raises(TypeError):

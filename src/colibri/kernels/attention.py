@@ -18,6 +18,7 @@ def attend(
     *,
     window: int | None = None,
     index: NDArray[np.int32] | None = None,
+    out: Floats | None = None,
 ) -> Floats:
     """softmax(scale * q k^T) v -> [rows, heads, dv]. A row's bits depend on nothing but the row.
 
@@ -27,7 +28,7 @@ def attend(
     """
     if index is not None and window is not None:
         raise ValueError("attend takes an index or a window, not both")
-    out = np.empty((*q.shape[:2], v.shape[-1]), np.float32)
+    out = np.empty((*q.shape[:2], v.shape[-1]), np.float32) if out is None else out
     _native.attend(q, k, v, positions, scale, _NO_WINDOW if window is None else window, index, out)
     return out
 

@@ -18,6 +18,13 @@ def rms_norm(x: Floats, w: Floats, eps: float, out: Floats | None = None) -> Flo
     return out
 
 
+def add_rms_norm(x: Floats, y: Floats, w: Floats, eps: float) -> Floats:
+    """x += y in place, then rms_norm of x: the residual stream on its way into a layer."""
+    out = np.empty_like(x)
+    _native.add_rms_norm(x, y, w, eps, out)
+    return out
+
+
 def layer_norm(x: Floats, w: Floats, b: Floats, eps: float) -> Floats:
     """(x - mean) / sqrt(variance + eps) * w + b over the last dimension."""
     out = np.empty_like(x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -62,6 +63,11 @@ class PackedMatrix:
     def __post_init__(self) -> None:
         _check_bytes(self.data, self.scheme, self.rows, self.cols)
 
+    @cached_property
+    def native(self) -> _native.Matrix:
+        bits = bits_of(self.scheme)
+        return _native.packed_matrix(self.data, bits, self.rows, self.cols, self.multiplier)
+
     @property
     def nbytes(self) -> int:
         return self.data.nbytes
@@ -76,11 +82,15 @@ class DenseMatrix:
     def __post_init__(self) -> None:
         _check_weights(self.data)
 
-    @property
+    @cached_property
+    def native(self) -> _native.Matrix:
+        return _native.dense_matrix(self.data)
+
+    @cached_property
     def rows(self) -> int:
         return int(self.data.shape[0])
 
-    @property
+    @cached_property
     def cols(self) -> int:
         return int(self.data.shape[1])
 
@@ -154,7 +164,8 @@ def unpack(data: U8, scheme: Scheme, rows: int, cols: int, multiplier: float) ->
     _check_bytes(data, scheme, rows, cols)
     out = np.empty((rows, cols), np.float32)
     ids = np.arange(rows, dtype=np.int64)
-    _native.embed_packed(ids, data, bits_of(scheme), rows, multiplier, out)
+    matrix = _native.packed_matrix(data, bits_of(scheme), rows, cols, multiplier)
+    _native.embed(ids, matrix, out)
     return out
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from colibri.kernels.attention import attend
 from colibri.kvcache.kv import KVCache
-from colibri.layers.linear import Linear
+from colibri.layers.linear import Linear, Projections
 from colibri.layers.rope import Rope
 from colibri.layers.step import Step
 
@@ -27,9 +27,7 @@ class Attention:
     heads: int
     kv_heads: int
     head_dim: int
-    q_proj: Linear
-    k_proj: Linear
-    v_proj: Linear
+    qkv_proj: Projections
     o_proj: Linear
     rope: Rope
     q_norm: Norm | None = None
@@ -42,9 +40,10 @@ class Attention:
         return KVCache(capacity, self.kv_heads, self.head_dim)
 
     def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
-        q = self._project(self.q_proj, self.q_norm, x, self.heads)
-        k = self._project(self.k_proj, self.k_norm, x, self.kv_heads)
-        v = self._project(self.v_proj, None, x, self.kv_heads)
+        q, k, v = self.qkv_proj(x)
+        q = self._heads(q, self.q_norm, self.heads)
+        k = self._heads(k, self.k_norm, self.kv_heads)
+        v = self._heads(v, None, self.kv_heads)
         assert step.rope is not None
         self.rope.rotate(q, step.rope)
         self.rope.rotate(k, step.rope)
@@ -54,21 +53,21 @@ class Attention:
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, KVCache)
             cache.append(k[own], v[own])
-            out[own] = attend(
+            attend(
                 q[own],
                 cache.keys,
                 cache.values,
                 step.positions[own],
                 1 / math.sqrt(self.head_dim),
                 window=self.window,
+                out=out[own],
             )
         return self.o_proj(out.reshape(len(x), -1))
 
-    def _project(self, proj: Linear, norm: Norm | None, x: F32, heads: int) -> F32:
-        y = proj(x)
+    def _heads(self, y: F32, norm: Norm | None, heads: int) -> F32:
         if norm is not None and not self.norm_per_head:
             y = norm(y)
         if self.clip is not None:
             np.clip(y, -self.clip, self.clip, out=y)
-        y = y.reshape(len(x), heads, self.head_dim)
+        y = y.reshape(len(y), heads, self.head_dim)
         return norm(y) if norm is not None and self.norm_per_head else y

@@ -39,11 +39,14 @@ class DecoderLayer:
     post_norm: RMSNorm
     mlp: Block
 
-    def __call__(self, x: F32, step: Step) -> None:
-        """x [rows, hidden], updated in place."""
-        x += self.mixer(self.input_norm(x), step)
+    def __call__(self, x: F32, y: F32 | None, step: Step) -> F32:
+        """x [rows, hidden], the residual stream, updated in place but for the layer's own output.
+
+        That is returned, and added by the next norm (y: the previous layer's), in one pass with it.
+        """
+        y = self.mixer(self.input_norm.added(x, y), step)
         step.clock.enter("dense")
-        x += self.mlp(self.post_norm(x), step)
+        return self.mlp(self.post_norm.added(x, y), step)
 
 
 class AroundStep(Protocol):
@@ -76,13 +79,14 @@ class Decoder:
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         step.selection = [None] * len(step.sequences)
+        y = None
         with self.lookahead.step(step, x) if self.lookahead else nullcontext():
             for i, layer in enumerate(self.layers):
                 step.before_layer(i)
                 step.clock.enter("attention", i)
-                layer(x, step)
+                y = layer(x, y, step)
         step.clock.enter("dense", -1)
-        return self.norm(x)
+        return self.norm.added(x, y)
 
     def logits(self, hidden: F32) -> F32:
         """[rows, hidden] -> float32 [rows, vocab]."""

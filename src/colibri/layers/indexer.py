@@ -29,17 +29,16 @@ class Indexer:
     dim: int
     topk: int
     wq_b: Linear
-    wk: Linear
     k_norm: LayerNorm
     weights_proj: Linear
     rope: Rope
 
-    def keys(self, x: F32, step: Step) -> F32:
-        """[rows, dim], rotated on the first dims: to be cached beside the latent."""
-        k = self.k_norm(self.wk(x)).reshape(len(x), 1, self.dim)
+    def keys(self, k: F32, step: Step) -> F32:
+        """k, wk's product [rows, dim], normed and rotated: to be cached beside the latent."""
+        k = self.k_norm(k).reshape(len(k), 1, self.dim)
         assert step.rope is not None
         self.rope.rotate(k, step.rope)
-        return k.reshape(len(x), self.dim)
+        return k.reshape(len(k), self.dim)
 
     def select(self, x: F32, q_latent: F32, step: Step) -> None:
         """Fill step.selection; the caches hold this step's keys already."""

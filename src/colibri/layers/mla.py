@@ -18,7 +18,7 @@ from colibri.kernels.matmul import matmul_heads
 from colibri.kernels.packing import Matrix
 from colibri.kvcache.latent import LatentCache
 from colibri.layers.indexer import Indexer
-from colibri.layers.linear import Linear
+from colibri.layers.linear import Linear, Projections
 from colibri.layers.norm import RMSNorm
 from colibri.layers.rope import Rope
 from colibri.layers.step import Step
@@ -34,10 +34,9 @@ class LatentAttention:
     rope_dim: int
     value_dim: int
     latent_dim: int
-    q_a_proj: Linear
+    input_proj: Projections  # query latent, latent + rope of the key, indexer's key if any
     q_a_norm: RMSNorm
     q_b_proj: Linear
-    kv_a_proj: Linear
     kv_a_norm: RMSNorm
     kv_b_key: Matrix  # [heads * latent, nope]
     kv_b_value: Matrix  # [heads * value, latent]
@@ -52,7 +51,8 @@ class LatentAttention:
 
     def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
         n = len(x)
-        q_latent = self.q_a_norm(self.q_a_proj(x))
+        q_latent, kv, *index_key = self.input_proj(x)
+        q_latent = self.q_a_norm(q_latent)
         q = self.q_b_proj(q_latent).reshape(n, self.heads, self.nope_dim + self.rope_dim)
         query = np.empty((n, self.heads, self.latent_dim + self.rope_dim), np.float32)
         nope = np.ascontiguousarray(q[:, :, : self.nope_dim])
@@ -60,7 +60,7 @@ class LatentAttention:
         query[:, :, self.latent_dim :] = q[:, :, self.nope_dim :]
         assert step.rope is not None
         self.rope.rotate(query, step.rope, self.latent_dim)
-        self._append(x, step)
+        self._append(kv, index_key, step)
         if self.indexer is not None:
             self.indexer.select(x, q_latent, step)
         latent = np.empty((n, self.heads, self.latent_dim), np.float32)
@@ -68,29 +68,31 @@ class LatentAttention:
             own = slice(rows.start, rows.stop)
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, LatentCache)
-            latent[own] = attend(
+            attend(
                 query[own],
                 cache.keys,
                 cache.values,
                 step.positions[own],
                 1 / math.sqrt(self.nope_dim + self.rope_dim),
                 index=step.selection[i],
+                out=latent[own],
             )
         out = matmul_heads(latent, self.kv_b_value, self.planes)  # [rows, heads, value]
         return self.o_proj(out.reshape(n, -1))
 
-    def _append(self, x: F32, step: Step) -> None:
-        kv = self.kv_a_proj(x)  # [rows, latent + rope]
-        key = np.empty((len(x), 1, self.latent_dim + self.rope_dim), np.float32)
+    def _append(self, kv: F32, index_key: list[F32], step: Step) -> None:
+        key = np.empty((len(kv), 1, self.latent_dim + self.rope_dim), np.float32)
         key[:, 0, : self.latent_dim] = self.kv_a_norm(
             np.ascontiguousarray(kv[:, : self.latent_dim])
         )
         key[:, 0, self.latent_dim :] = kv[:, self.latent_dim :]
         assert step.rope is not None
         self.rope.rotate(key, step.rope, self.latent_dim)
-        index_key = self.indexer.keys(x, step) if self.indexer else None
+        new = [key]
+        if self.indexer is not None:
+            new.append(self.indexer.keys(index_key[0], step))
         for rows in step.sequences:
             own = slice(rows.start, rows.stop)
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, LatentCache)
-            cache.append(*(a[own] for a in (key, index_key) if a is not None))
+            cache.append(*(a[own] for a in new))

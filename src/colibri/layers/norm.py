@@ -16,6 +16,12 @@ class RMSNorm:
     def __call__(self, x: F32) -> F32:
         return ops.rms_norm(x, self.weight, self.eps)
 
+    def added(self, x: F32, y: F32 | None) -> F32:
+        """x += y in place, where there is a y; then the norm of x."""
+        if y is None:
+            return self(x)
+        return ops.add_rms_norm(x, y, self.weight, self.eps)
+
 
 class LayerNorm:
     def __init__(self, weight: F32, bias: F32, eps: float) -> None:

@@ -13,6 +13,7 @@ from colibri.experts.base import ExpertExecutor
 from colibri.layers.absorb import load_absorbed
 from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
+from colibri.layers.linear import Projections
 from colibri.layers.mla import LatentAttention
 from colibri.layers.rope import Rope
 from colibri.models.assembly import decoder
@@ -127,6 +128,7 @@ def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> 
         value_dim=c.v_head_dim,
         bits=load.trunk_bits,
     )
+    shared = ["q_a_proj", "kv_a_proj_with_mqa", *(["indexer.wk"] if c.indexed(layer) else [])]
     return LatentAttention(
         layer=layer,
         heads=c.num_attention_heads,
@@ -134,10 +136,9 @@ def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> 
         rope_dim=c.qk_rope_head_dim,
         value_dim=c.v_head_dim,
         latent_dim=c.kv_lora_rank,
-        q_a_proj=load.linear(f"{prefix}.q_a_proj"),
+        input_proj=Projections(*(load.linear(f"{prefix}.{name}") for name in shared)),
         q_a_norm=load.rms_norm(f"{prefix}.q_a_layernorm", LATENT_EPS),
         q_b_proj=load.linear(f"{prefix}.q_b_proj"),
-        kv_a_proj=load.linear(f"{prefix}.kv_a_proj_with_mqa"),
         kv_a_norm=load.rms_norm(f"{prefix}.kv_a_layernorm", LATENT_EPS),
         kv_b_key=key,
         kv_b_value=value,
@@ -156,7 +157,6 @@ def indexer(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int) -> Indexer:
         dim=c.index_head_dim,
         topk=c.index_topk,
         wq_b=load.linear(f"{prefix}.wq_b"),
-        wk=load.linear(f"{prefix}.wk"),
         k_norm=load.layer_norm(f"{prefix}.k_norm", LATENT_EPS),
         weights_proj=load.exact(f"{prefix}.weights_proj"),
         rope=rope_of(c, c.index_interleaved),

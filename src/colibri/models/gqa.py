@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from colibri.errors import ConfigError
 from colibri.layers.attention import Attention
+from colibri.layers.linear import Projections
 from colibri.layers.rope import Rope, rope_from_config
 from colibri.models.config import DecoderConfig
 from colibri.models.family import Sizes, moe_scratch_bytes
@@ -79,15 +80,12 @@ def gqa_attention(
 ) -> Attention:
     prefix = f"model.layers.{layer}.self_attn"
     eps = config.rms_norm_eps
-    q, k, v = (load.linear(f"{prefix}.{p}_proj", bias) for p in "qkv")
     return Attention(
         layer=layer,
         heads=config.num_attention_heads,
         kv_heads=config.kv_heads,
         head_dim=config.attention_dim,
-        q_proj=q,
-        k_proj=k,
-        v_proj=v,
+        qkv_proj=Projections(*(load.linear(f"{prefix}.{p}_proj", bias) for p in "qkv")),
         o_proj=load.linear(f"{prefix}.o_proj", out_bias),
         rope=rope,
         q_norm=load.rms_norm(f"{prefix}.q_norm", eps) if qk_norm else None,
