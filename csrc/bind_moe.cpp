@@ -1,8 +1,10 @@
 #include <nanobind/stl/optional.h>
 
+#include <cstring>
 #include <optional>
 
 #include "bind_arrays.h"
+#include "pairs.h"
 
 namespace coli {
 namespace {
@@ -54,6 +56,34 @@ void py_moe(bool packed, int scheme, int64_t inner, const In<uint64_t, 2>& parts
   else moe_dense(a, experts, pairs);
 }
 
+// All of a step's experts at once; returns how many distinct ones there are.
+int64_t py_moe_all(bool packed, int scheme, int64_t inner, const In<uint64_t, 2>& parts, const In<float, 2>& multipliers,
+                   const In<int32_t, 2>& ids, const In<float, 2>& weights, const In<float, 2>& x, int planes,
+                   const Out<float, 2>& y) {
+  auto tokens = (int64_t)x.shape(0), hidden = (int64_t)x.shape(1), k = (int64_t)ids.shape(1);
+  if (packed) scheme_of(scheme);
+  else require(scheme >= 0 && scheme <= 2, "unknown dense type");
+  require(planes == 1 || planes == 2, "planes must be 1 or 2");
+  require(hidden > 0 && inner > 0, "hidden and inner must be positive");
+  require(parts.shape(1) == 3 && multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3,
+          "parts and mults must be [experts, 3]");
+  require((int64_t)ids.shape(0) == tokens && (int64_t)weights.shape(0) == tokens && (int64_t)weights.shape(1) == k,
+          "topk_ids and topk_weights must be [tokens, k]");
+  require((int64_t)y.shape(0) == tokens && (int64_t)y.shape(1) == hidden, "y has the wrong shape");
+  Released released;
+  static thread_local Pairs pairs;
+  pairs.build(ids.data(), weights.data(), tokens, k, parts.data(), multipliers.data(), (int64_t)parts.shape(0));
+  std::memset(y.data(), 0, sizeof(float) * (size_t)(tokens * hidden));
+  MoeArgs a{};
+  a.scheme = scheme, a.hidden = hidden, a.inner = inner;
+  a.parts = pairs.parts.data(), a.multipliers = pairs.multipliers.data();
+  a.pair_start = pairs.start.data(), a.pair_row = pairs.row.data(), a.pair_weight = pairs.weight.data();
+  a.y = y.data(), a.x = x.data();
+  if (packed) moe_packed(a, x.data(), tokens, pairs.experts(), pairs.size(), planes);
+  else moe_dense(a, pairs.experts(), pairs.size());
+  return pairs.experts();
+}
+
 void py_combine(const In<float, 2>& pairs, const In<int64_t, 2>& order, const In<float, 2>& weights,
                 const Out<float, 2>& y) {
   require(order.shape(0) == y.shape(0) && weights.shape(0) == y.shape(0) && weights.shape(1) == order.shape(1),
@@ -72,6 +102,9 @@ void bind_moe(nb::module_& m) {
         nb::arg("multipliers").noconvert(), nb::arg("pair_start").noconvert(), nb::arg("pair_row").noconvert(),
         nb::arg("pair_weight").noconvert(), nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert(),
         nb::arg("pair_out").noconvert().none());
+  m.def("moe_all", &py_moe_all, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("parts").noconvert(),
+        nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(), nb::arg("topk_weights").noconvert(),
+        nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert());
   m.def("combine", &py_combine, nb::arg("pairs").noconvert(), nb::arg("order").noconvert(),
         nb::arg("weights").noconvert(), nb::arg("y").noconvert());
 }

@@ -51,6 +51,18 @@ def moe(
     y: _F32,
     pair_out: _I64 | None,
 ) -> None: ...
+def moe_all(
+    packed: bool,
+    scheme: int,
+    inner: int,
+    parts: _U64,
+    multipliers: _F32,
+    topk_ids: _I32,
+    topk_weights: _F32,
+    x: _F32,
+    planes: int,
+    y: _F32,
+) -> int: ...
 def pack(
     w: _Weights, bits: int, multiplier: float, out: _U8 | None
 ) -> tuple[float, float, int]: ...

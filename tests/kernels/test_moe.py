@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from variants import bits, every_way
 
 from colibri.kernels import packing
-from colibri.kernels.moe import ExpertLayout, combine, moe
+from colibri.kernels.moe import ExpertLayout, combine, moe, moe_all
 from colibri.kernels.reference import matmul as reference
 
 PACKED = ("int4-gs64", "int8-gs64")
@@ -270,3 +270,38 @@ def test_working_memory_is_reused_from_small_to_large_to_small():
 def small_of(p):
     """The pairs of the last token, alone: it visits both experts."""
     return Pairs(np.int64([0, 1, 2]), np.int64([0, 0]), p.weights[-1], None, None)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_all_at_once_has_the_bits_of_the_accumulating_form(scheme, rows):
+    experts = make_experts(3, 7, 72, 40, scheme)
+    rng = np.random.default_rng(rows)
+    x = rng.standard_normal((rows, 72)).astype("f4")
+    ids = np.array([rng.permutation(7)[:3] for _ in range(rows)], np.int32)
+    weights = rng.random((rows, 3)).astype("f4")
+    expected = np.zeros_like(x)
+    for expert in range(7):
+        row, place = map(np.ascontiguousarray, np.nonzero(ids == expert))
+        if row.size:
+            start = np.array([0, row.size])
+            parts, mults = experts.parts[[expert]], experts.mults[[expert]]
+            chosen = weights[row, place]
+            moe(experts.layout, parts, mults, start, row, chosen, x, 2, expected, None)
+    tables = experts.parts, experts.mults
+    y = every_way(lambda: moe_all(experts.layout, *tables, ids, weights, x, 2)[0])
+    assert (bits(y) == bits(expected)).all()
+    assert moe_all(experts.layout, *tables, ids, weights, x, 2)[1] == len(np.unique(ids))
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [([[0, 0]], "twice"), ([[0, 7]], "outside"), ([[-1, 2]], "outside"), ([[0, 3]], "address")],
+)
+def test_all_at_once_refuses_what_it_cannot_run(ids, message):
+    experts = make_experts(0, 4, 64, 64, "f32")
+    experts.parts[3] = 0
+    x, weights = np.ones((1, 64), "f4"), np.ones((1, 2), "f4")
+    with pytest.raises(ValueError, match=message):
+        tables = experts.parts, experts.mults
+        moe_all(experts.layout, *tables, np.array(ids, np.int32), weights, x, 2)

@@ -20,9 +20,12 @@ from colibri.engine.request import Call, Finished, FinishReason, Request, Token,
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
 from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError
+from colibri.kvcache.pool import StatePool
+from colibri.kvcache.sequence import SequenceState
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
+from colibri.sampling import Sampler
 
 F32 = NDArray[np.float32]
 
@@ -49,6 +52,7 @@ class Engine:
         self._clock = clock
         self._waiting: deque[Request | Call] = deque()
         self._running: list[Sequence] = []
+        self._states = StatePool(model.new_state, context)
         self._prefill_next = True
 
     @property
@@ -77,12 +81,19 @@ class Engine:
         for work in [*self._waiting, *(s.request for s in self._running)]:
             work.fail(error)
         self._waiting.clear()
-        self._running.clear()
+        for sequence in list(self._running):
+            self._leave(sequence)
 
     def forward(self, token_ids: Ids[int]) -> F32:
         """Logits of every position [tokens, vocab], from nothing and leaving nothing."""
         check_ids(token_ids, self.model.vocab_size, self.context)
-        state = self.model.new_state(len(token_ids))
+        state = self._states.take(len(token_ids))
+        try:
+            return self._forward(state, token_ids)
+        finally:
+            self._states.give_back(state)
+
+    def _forward(self, state: SequenceState, token_ids: Ids[int]) -> F32:
         logits = np.empty((len(token_ids), self.model.vocab_size), np.float32)
         for start in range(0, len(token_ids), self.prefill_chunk):
             chunk = token_ids[start : start + self.prefill_chunk]
@@ -118,8 +129,7 @@ class Engine:
             return True
         tokens = work.tokens if isinstance(work, Call) else self._limit(work)
         rows = max(self.prefill_chunk, self._logit_rows)
-        held = sum(s.limit for s in self._running)
-        return held + tokens <= self.context and len(self._running) < rows
+        return self._states.has_room(tokens) and len(self._running) < rows
 
     def _limit(self, request: Request) -> int:
         return min(len(request.prompt_ids) + request.params.max_tokens, self.context)
@@ -128,8 +138,9 @@ class Engine:
         limit = self._limit(request)
         try:
             check_ids(request.prompt_ids, self.model.vocab_size, self.context - 1)
-            state = self.model.new_state(limit)
-            self._running.append(Sequence(request, state, limit))
+            sampler = Sampler(request.params, request.prompt_ids)
+            state = self._states.take(limit)
+            self._running.append(Sequence(request, state, sampler, limit))
         except (ColibriError, MemoryError) as error:
             request.fail(error)
 
@@ -203,12 +214,16 @@ class Engine:
             self._finish(sequence, "length")
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
-        self._running.remove(sequence)
+        self._leave(sequence)
         sequence.request.events.put(Finished(reason))
 
     def _fail(self, sequence: Sequence, error: BaseException) -> None:
-        self._running.remove(sequence)
+        self._leave(sequence)
         sequence.request.fail(error)
+
+    def _leave(self, sequence: Sequence) -> None:
+        self._running.remove(sequence)
+        self._states.give_back(sequence.state)
 
 
 def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:

@@ -9,11 +9,13 @@ from colibri.sampling import Sampler
 
 
 class Sequence:
-    def __init__(self, request: Request, state: SequenceState, limit: int) -> None:
+    def __init__(
+        self, request: Request, state: SequenceState, sampler: Sampler, limit: int
+    ) -> None:
         self.request = request
         self.state = state
         self.limit = limit  # prompt and answer together
-        self.sampler = Sampler(request.params, request.prompt_ids)
+        self.sampler = sampler
         self.generated: list[int] = []
         self.prefilled = 0
         self.started = time.perf_counter()

@@ -19,11 +19,6 @@ class Multiplier:
         self._stage, self._pairs = stage, pairs
         self._x, self._planes = x, planes
 
-    def all_pairs(self, outputs: Floats) -> None:
-        """outputs[p] = output of pair p's expert, for every pair."""
-        pairs = self._pairs
-        self._moe(pairs.experts, pairs.start, pairs.row, pairs.weight, outputs, pairs.number)
-
     def some_pairs(self, experts: list[int], outputs: Floats) -> None:
         """The same for the pairs of some experts of the union, in any order."""
         pairs = self._pairs

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.experts.base import CachePolicy
+from colibri.experts.base import CachePolicy, Ids
 
 _NO_SLOT = -1
 
@@ -64,13 +64,15 @@ class LayerCache:
     def is_loading(self, expert: int) -> bool:
         return self._slot_of[expert] != _NO_SLOT and not self.resident[expert]
 
-    def hit_all(self, experts: NDArray[np.int64]) -> bool:
-        """If all of a union are resident: touches and counts them. The usual case of decode."""
-        if not self.resident[experts].all():
-            return False
-        self.touch(experts.tolist())
-        self.hits += experts.size
-        return True
+    def has_all(self, experts: Ids) -> bool:
+        """Whether every one of these is resident: the usual case of decode."""
+        return self.complete or bool(self.resident.take(experts, mode="clip").all())
+
+    def touch_all(self, experts: Ids) -> None:
+        """Each once, in ascending order. With a slot for every expert none is ever given up, and
+        there is no order to keep."""
+        if self.capacity < len(self._slot_of) or self._unproven:
+            self.touch(sorted({*experts.ravel().tolist()}))
 
     def touch(self, experts: Iterable[int]) -> None:
         for expert in experts:

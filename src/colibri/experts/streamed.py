@@ -22,13 +22,14 @@ from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.cache import LayerCache
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
-from colibri.experts.pairs import Indices, pair_up
+from colibri.experts.pairs import pair_up
 from colibri.experts.policies import make_policy
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
 from colibri.experts.walks import in_any_order, in_ascending_order
+from colibri.kernels.moe import moe_all
 
 
 class StreamedExperts:
@@ -95,16 +96,14 @@ class StreamedExperts:
         if topk_ids.size == 0:
             meanwhile()
             return np.zeros_like(x)
+        self._settle()
+        if self._ahead or stage.guesses:
+            self._meet_guesses(stage, topk_ids)
+        if stage.cache.has_all(topk_ids):
+            return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
         pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
         multiplier = Multiplier(stage, pairs, x, self._planes)
         outputs = self._outputs(topk_ids.size, x.shape[1])
-        self._settle()
-        if self._ahead or stage.guesses:
-            self._meet_guesses(stage, pairs.experts)
-        if outputs is not None and stage.cache.hit_all(pairs.experts):
-            meanwhile()
-            multiplier.all_pairs(outputs)
-            return multiplier.combine(outputs)
         return self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
 
     def complete(self, layer: int) -> bool:
@@ -220,13 +219,33 @@ class StreamedExperts:
         yield
         self._unsettled = outer
 
-    def _meet_guesses(self, stage: LayerStage, experts: Indices) -> None:
+    def _meet_guesses(self, stage: LayerStage, experts: Ids) -> None:
         """The call of a layer has come: takes in what has landed, compares what was guessed."""
         with self._at_work():
             self._ahead.collect()
-            self._traffic.guesses += stage.compare(set(experts.tolist()))
-            if self._ahead.of(stage.source.layer) and stage.cache.resident[experts].all():
+            self._traffic.guesses += stage.compare(set(experts.ravel().tolist()))
+            if self._ahead.of(stage.source.layer) and stage.cache.has_all(experts):
                 self._ahead.claim(stage, ())
+
+    def _all_at_hand(
+        self,
+        stage: LayerStage,
+        x: Floats,
+        topk_ids: Ids,
+        topk_weights: Floats,
+        meanwhile: Callable[[], None],
+    ) -> Floats:
+        """The usual case of decode: one native call, and as little as possible around it."""
+        stage.cache.touch_all(topk_ids)
+        self._running = stage  # no hint may take a slot of this layer now
+        try:
+            meanwhile()
+            tables = stage.parts, stage.multipliers
+            y, named = moe_all(stage.layout, *tables, topk_ids, topk_weights, x, self._planes)
+        finally:
+            self._running = None
+        stage.cache.hits += named
+        return y
 
     def _stream(
         self,

@@ -15,12 +15,19 @@ import numpy.typing as npt
 from colibri import _native
 
 F32 = npt.NDArray[np.float32]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
 ExpertScheme = Literal["int4-gs64", "int8-gs64", "bf16", "f16", "f32"]
-_PACKED_BITS = {"int4-gs64": 4, "int8-gs64": 8}
-_DENSE_TYPES = {"f32": 0, "f16": 1, "bf16": 2}
+# (packed, the native module's number)
+_CODES = {
+    "int4-gs64": (True, 4),
+    "int8-gs64": (True, 8),
+    "f32": (False, 0),
+    "f16": (False, 1),
+    "bf16": (False, 2),
+}
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,7 @@ def moe(
     pair_out None: y [T, hidden] += pair_weight[p] * output, experts in the given order (ascending).
     Else y[pair_out[p]] = output, unweighted, for `combine`; the entries must differ.
     """
-    packed = layout.scheme in _PACKED_BITS
-    code = _PACKED_BITS[layout.scheme] if packed else _DENSE_TYPES[layout.scheme]
+    packed, code = _CODES[layout.scheme]
     if x.ndim != 2 or x.shape[1] != layout.hidden:
         raise ValueError(f"x must be [tokens, {layout.hidden}], not {x.shape}")
     _native.moe(
@@ -76,6 +82,29 @@ def moe(
         y,
         pair_out,
     )
+
+
+def moe_all(
+    layout: ExpertLayout,
+    parts: U64,
+    mults: F32,
+    topk_ids: I32,
+    topk_weights: F32,
+    x: F32,
+    planes: int,
+) -> tuple[F32, int]:
+    """All experts that the rows name, their memory at hand: y [T, hidden], how many they are.
+
+    parts, mults [num_experts, 3] as for `moe`, 0 where an expert is not at hand (ValueError if it
+    is named); topk_ids, topk_weights [T, k], ids of a row distinct. The bits of `moe` in ascending
+    expert id from zero, in one call.
+    """
+    packed, code = _CODES[layout.scheme]
+    y = np.empty_like(x)
+    named = _native.moe_all(
+        packed, code, layout.inner, parts, mults, topk_ids, topk_weights, x, planes, y
+    )
+    return y, named
 
 
 def combine(pairs: F32, order: I64, weights: F32, y: F32) -> None:

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kvcache.memory import untouched
+
 F32 = NDArray[np.float32]
 
 
@@ -19,6 +21,11 @@ class LayerCache(Protocol):
 
     @property
     def length(self) -> int: ...
+    @property
+    def touched(self) -> int:
+        """Positions whose memory has been taken: the most that `length` ever was."""
+        ...
+
     @property
     def nbytes(self) -> int: ...
     def truncate(self, length: int) -> None: ...
@@ -37,7 +44,8 @@ class RowCache:
     def __init__(self, capacity: int, *row_shapes: tuple[int, ...]) -> None:
         self.capacity = capacity
         self.length = 0
-        self._buffers = tuple(np.empty((capacity, *shape), np.float32) for shape in row_shapes)
+        self.touched = 0
+        self._buffers = tuple(untouched((capacity, *shape)) for shape in row_shapes)
 
     @property
     def nbytes(self) -> int:
@@ -52,6 +60,7 @@ class RowCache:
         for buffer, new in zip(self._buffers, rows, strict=True):
             buffer[self.length : end] = new
         self.length = end
+        self.touched = max(self.touched, end)
 
     def truncate(self, length: int) -> None:
         if not 0 <= length <= self.length:

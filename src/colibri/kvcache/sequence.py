@@ -16,6 +16,10 @@ class SequenceState:
         return min(layer.length for layer in self.layers)
 
     @property
+    def touched(self) -> int:
+        return max(layer.touched for layer in self.layers)
+
+    @property
     def nbytes(self) -> int:
         return sum(layer.nbytes for layer in self.layers)
 

@@ -21,6 +21,7 @@ from colibri.routing.softmax import SoftmaxRouter
 
 
 class MixtralConfig(GQAConfig, frozen=True, kw_only=True):
+    rope_theta: float | None = 1e6
     intermediate_size: int
     num_local_experts: int
     num_experts_per_tok: int
