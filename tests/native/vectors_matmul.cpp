@@ -56,10 +56,12 @@ Floats product(const Form& form, const Floats& w, int64_t rows, int64_t cols, co
   Floats y((size_t)(tokens * rows));
   if (form.bits) {
     auto data = packed(w, rows, cols, form.bits);
-    matmul(PackedWeights{data.data(), (Scheme)form.bits, rows, cols, 0.75f}, x.data(), tokens, heads, planes, y.data());
+    Product product{PackedWeights{data.data(), (Scheme)form.bits, rows, cols, 0.75f}, y.data()};
+    matmul({&product, 1}, x.data(), tokens, heads, planes);
   } else {
     Stored stored(w, form.dtype);
-    matmul(DenseWeights{stored.data(), form.dtype, rows, cols}, x.data(), tokens, heads, y.data());
+    Product product{DenseWeights{stored.data(), form.dtype, rows, cols}, y.data()};
+    matmul({&product, 1}, x.data(), tokens, heads, planes);
   }
   return y;
 }
