@@ -302,6 +302,6 @@ def test_all_at_once_refuses_what_it_cannot_run(ids, message):
     experts = make_experts(0, 4, 64, 64, "f32")
     experts.parts[3] = 0
     x, weights = np.ones((1, 64), "f4"), np.ones((1, 2), "f4")
+    tables = experts.parts, experts.mults
     with pytest.raises(ValueError, match=message):
-        tables = experts.parts, experts.mults
         moe_all(experts.layout, *tables, np.array(ids, np.int32), weights, x, 2)

@@ -1,6 +1,6 @@
 """What this machine can do at most: memory and disk bandwidth, measured.
 
-Both are upper bounds for a run: whoever uses them takes the best of several.
+One sample each: whoever uses them takes several, around what is measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Memory and disk bandwidth sampled around the runs, by a process of its own.
 
 Of its own, because the stream's buffer is no part of the model's memory. Around the runs, because
-other work on the machine comes and goes: the best sample is nearest to what the hardware can do.
+other work on the machine comes and goes, and so do moments in which a guest gets more than its
+share: the median is what the runs had to do with.
 """
 
 from __future__ import annotations

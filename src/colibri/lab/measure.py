@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,11 +90,12 @@ class Measured:
 
     @property
     def memory_bandwidth(self) -> float:
-        return max(self.memory)
+        return statistics.median(self.memory)
 
     @property
     def disk_bandwidth(self) -> float | None:
-        return max((rate.bytes_per_second for rate in self.disk), default=None)
+        rates = [rate.bytes_per_second for rate in self.disk]
+        return statistics.median(rates) if rates else None
 
 
 def prepare_config(
