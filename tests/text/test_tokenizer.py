@@ -20,7 +20,7 @@ def llama(tmp_path: Path) -> Path:
 
 
 def assert_faithful(directory: Path, text: str) -> None:
-    ours, library = Tokenizer.load(directory), kit.library_of(directory)
+    ours, library = Tokenizer.load(directory), kit.theirs_of(directory)
     ids = ours.encode(text, add_special_tokens=False)
     assert ids == library.encode(text, add_special_tokens=False).ids
     assert ours.decode(ids, skip_special_tokens=False) == text
@@ -44,7 +44,7 @@ def test_small_tokenizers_ids_equal_the_library_and_come_back(kind: str, tmp_pat
 @pytest.mark.parametrize("name", kit.REAL)
 def test_real_tokenizers(name: str, tmp_path: Path) -> None:
     directory = kit.real(name, tmp_path)
-    ours, library = Tokenizer.load(directory), kit.library_of(directory)
+    ours, library = Tokenizer.load(directory), kit.theirs_of(directory)
     for text in [*kit.NASTY, kit.LONG]:
         ids = ours.encode(text, add_special_tokens=False)
         assert ids == library.encode(text, add_special_tokens=False).ids

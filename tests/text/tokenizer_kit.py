@@ -53,7 +53,7 @@ def edit(directory: Path, change: Any) -> Path:
     return directory
 
 
-def library_of(directory: Path) -> tokenizers.Tokenizer:
+def theirs_of(directory: Path) -> tokenizers.Tokenizer:
     return tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
 
 
