@@ -6,25 +6,15 @@ scripts/oracle writes fresh ones in the same shape.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scripts.oracle.reference import Reference, read
+
 FAMILIES = ("olmoe", "mixtral", "qwen2_moe", "qwen3_moe", "glm_moe_dsa")
 _TINY = Path(__file__).parent / "fixtures" / "tiny"
-
-
-@dataclass(frozen=True)
-class Ref:
-    """What transformers answered, in fp32."""
-
-    prompt_ids: list[int]
-    greedy_ids: list[int]
-    prompt_logits: NDArray[np.float32]  # [prompt, vocab]
-    last_logits: NDArray[np.float32]  # [vocab], after prompt + all greedy ids
 
 
 def tiny(family: str) -> Path:
@@ -32,21 +22,9 @@ def tiny(family: str) -> Path:
     return _TINY / family
 
 
-def load_reference(directory: Path) -> Ref:
-    """The reference stored beside the checkpoint in `directory`."""
-    ids = json.loads((directory / "ref.json").read_text(encoding="utf-8"))
-    with np.load(directory / "logits.npz") as logits:
-        return Ref(
-            prompt_ids=ids["prompt_ids"],
-            greedy_ids=ids["greedy_ids"],
-            prompt_logits=logits["prompt_logits"],
-            last_logits=logits["last_logits"],
-        )
-
-
-def reference(family: str) -> Ref:
+def reference(family: str) -> Reference:
     """The reference of a committed fixture."""
-    return load_reference(tiny(family))
+    return read(tiny(family))
 
 
 def cast_logits(family: str) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ class Multiplier:
         self._x, self._planes = x, planes
 
     def some_pairs(self, experts: list[int], outputs: Floats) -> None:
-        """The same for the pairs of some experts of the union, in any order."""
+        """outputs[p] = output of pair p's expert, for the pairs of some experts of the union."""
         pairs = self._pairs
         members = np.searchsorted(pairs.experts, experts)
         start, number = select(pairs, members)

@@ -16,7 +16,6 @@ class Pairs:
 
     experts: Indices  # [experts] the union, ascending
     start: Indices  # [experts + 1] pairs of expert i: start[i] .. start[i + 1]
-    number: Indices  # [pairs] 0, 1, ...
     row: Indices  # [pairs]
     weight: Floats  # [pairs]
     by_row: Indices  # [rows, k] numbers of a row's pairs, ascending, so in ascending expert id
@@ -37,13 +36,12 @@ def pair_up(topk_ids: Ids, topk_weights: Floats, num_experts: int) -> Pairs:
     if (is_same & (row[1:] == row[:-1])).any():
         raise ValueError("an expert is named twice in one row")
     start = np.concatenate(([0], (~is_same).nonzero()[0] + 1, [ids.size]))
-    number = np.arange(ids.size)
-    by_row = np.empty_like(number)
-    by_row[order] = number
+    by_row = np.empty_like(order)
+    by_row[order] = np.arange(ids.size)
     by_row = np.sort(by_row.reshape(rows, k), axis=1)
     weight = topk_weights.ravel()[order]
     experts = ids[start[:-1]].astype(np.int64)
-    return Pairs(experts, start, number, row, weight, by_row, weight[by_row])
+    return Pairs(experts, start, row, weight, by_row, weight[by_row])
 
 
 def select(pairs: Pairs, members: Indices) -> tuple[Indices, Indices]:

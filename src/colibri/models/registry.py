@@ -10,10 +10,6 @@ from colibri.models.family import Family
 SUPPORTED = ("glm_moe_dsa", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
 
 
-def supported() -> list[str]:
-    return list(SUPPORTED)
-
-
 def family_for(config: Mapping[str, Any]) -> Family:
     """The family that config.json names in `model_type`."""
     name = config.get("model_type")
