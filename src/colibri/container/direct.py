@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri.container.files import open_file, read_into
+from colibri.hardware.pagecache import forget_pages
 
 PAGE = 4096
 _DIRECT = getattr(os, "O_DIRECT", 0)
@@ -108,7 +109,7 @@ class _File:
         done = self._fill_direct(buffer, offset, needed)
         if done < needed:  # also what a direct read cannot do: say what is wrong, or try again
             read_into(self._buffered, self._path, buffer[done:needed], offset + done)
-            _drop_pages(self._buffered, offset + done, needed - done)
+            forget_pages(self._buffered, offset + done, needed - done)
 
     def _fill_direct(self, buffer: memoryview, offset: int, needed: int) -> int:
         done = 0
@@ -135,8 +136,3 @@ def _open_direct(path: Path) -> int | None:
         return os.open(path, os.O_RDONLY | _DIRECT | os.O_CLOEXEC) if _DIRECT else None
     except OSError:
         return None
-
-
-def _drop_pages(fd: int, offset: int, nbytes: int) -> None:
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(fd, offset, nbytes, os.POSIX_FADV_DONTNEED)

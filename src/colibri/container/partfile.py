@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from colibri.container.direct import PAGE, DirectFiles, aligned, pages
+from colibri.hardware.pagecache import forget_pages
 
 PIECE_BYTES = 4 << 20
 _BUFFERS = 3  # one being filled, one hashed and written, one waiting
@@ -70,8 +71,7 @@ class PartFile:
 
     def is_as_written(self, step: Step) -> bool:
         """Whether the synced file holds what was written, by the disk's own account."""
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        forget_pages(self._fd)
         files = DirectFiles()
 
         def same(index: int) -> bool:

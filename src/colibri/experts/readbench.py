@@ -15,6 +15,7 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.experts.base import Multipliers, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Job, Loader
+from colibri.hardware.pagecache import forget_pages
 
 READERS = (1, 2, 4, 8)
 DEFAULT_READERS = 4
@@ -90,12 +91,11 @@ class _Bench:
 
     def forget_pages(self) -> bool:
         """Drops the files from the page cache; False where that cannot be asked for."""
-        if not hasattr(os, "posix_fadvise"):
-            return False
         for file in {layer.reads(0)[0].file for layer in self._layers}:
             descriptor = os.open(file, os.O_RDONLY)
             try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                if not forget_pages(descriptor):
+                    return False
             finally:
                 os.close(descriptor)
         return True

@@ -1,13 +1,13 @@
 """One span from a file into its place: short reads completed, failed ones tried again."""
 
 import errno
-import os
 import time
 
 from colibri.container.layerexperts import Span
 from colibri.errors import ReadError
 from colibri.experts.base import PAGE, ReadFunction
 from colibri.experts.files import ExpertFile
+from colibri.hardware.pagecache import forget_pages
 
 RETRIES = 3
 _BACK_OFF_SECONDS = 0.004  # doubled each time: a flaky link or controller, not an outage
@@ -58,7 +58,8 @@ def _attempt_buffered(
         got = read(descriptor, [target], offset)
     except OSError as error:
         return 0, _describe(error)
-    _drop_pages(descriptor, offset, got)
+    # The slot is the cache: keeping the pages too would squeeze everything else.
+    forget_pages(descriptor, offset, got)
     return _result(got)
 
 
@@ -68,9 +69,3 @@ def _result(got: int) -> tuple[int, str]:
 
 def _describe(error: OSError) -> str:
     return error.strerror or type(error).__name__
-
-
-def _drop_pages(descriptor: int, offset: int, nbytes: int) -> None:
-    """The slot is the cache: keeping the pages too would squeeze everything else."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(descriptor, offset, nbytes, os.POSIX_FADV_DONTNEED)

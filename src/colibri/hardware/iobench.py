@@ -20,6 +20,7 @@ import numpy as np
 
 from colibri import _native
 from colibri.errors import ReadError
+from colibri.hardware.pagecache import forget_pages
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _SIZE = re.compile(r"(\d+)([KMG])", re.ASCII)
@@ -100,8 +101,7 @@ def drop_page_cache(files: set[Path]) -> None:
         fd = os.open(file, os.O_RDONLY)
         try:
             os.fsync(fd)
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            forget_pages(fd)
         finally:
             os.close(fd)
 
