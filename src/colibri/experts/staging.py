@@ -7,7 +7,8 @@ from itertools import takewhile
 
 from colibri.errors import Cancelled
 from colibri.experts.ahead import ReadsAhead
-from colibri.experts.loader import Job, Loader
+from colibri.experts.job import Job
+from colibri.experts.loader import Loader
 from colibri.experts.stage import LayerStage
 from colibri.experts.traffic import Traffic
 
@@ -60,12 +61,12 @@ class Staging:
 
     def start_reads(self) -> None:
         """Starts as many of the missing reads as there are slots."""
-        while self._missing:
-            slot = self._cache.reserve(self._missing[0])
-            if slot is None:
-                return
-            self._loader.submit(self._stage.job(self._missing.pop(0), slot))
+        jobs: list[Job] = []
+        while self._missing and (slot := self._cache.reserve(self._missing[0])) is not None:
+            jobs.append(self._stage.job(self._missing.pop(0), slot))
             self._coming += 1
+        if jobs:
+            self._loader.submit(*jobs)
 
     def wait(self) -> list[int]:
         """Waits for a read into one of the layer's slots; the experts of this call that landed.
