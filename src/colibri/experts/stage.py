@@ -76,9 +76,11 @@ class LayerStage:
         address = self._arena.address(self.cache.slot(job.expert))
         gate, up, down = self.source.parts(job.expert)
         _PARTS.pack_into(
-            self.parts, _PARTS.size * job.expert, address + gate, address + up, address + down
+            self.parts.data, _PARTS.size * job.expert, address + gate, address + up, address + down
         )
-        _MULTIPLIERS.pack_into(self.multipliers, _MULTIPLIERS.size * job.expert, *job.multipliers)
+        _MULTIPLIERS.pack_into(
+            self.multipliers.data, _MULTIPLIERS.size * job.expert, *job.multipliers
+        )
 
     def _check(self, expert: int, slot: memoryview, where: str) -> Multipliers:
         if not self.source.record:
