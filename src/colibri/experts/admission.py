@@ -96,8 +96,8 @@ class Admission:
         if expert is None:
             return self._pool.idle(key)
         if self._in_order:
-            recent = self._admitted[-(self._room - 1) :] if self._room > 1 else ()
-            return expert < min((self.waiting[0], *recent))
+            recent = self._admitted[1 - self._room :] if self._room > 1 else []
+            return expert < min(self.waiting[:1] + recent)
         return self._turn.get(key, -self._room) <= len(self._admitted) - self._room
 
     def _make_room(self) -> None:
