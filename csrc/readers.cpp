@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "pool.h"
+
 namespace coli {
 namespace {
 
@@ -169,6 +171,7 @@ struct Readers::State {
     finished.push_back({w.job.tag, w.nbytes, w.seconds, w.error});
     unfinished--;
     done.notify_one();
+    wake_workers();  // to multiply it
   }
 
   void add(ReadJob&& job) {
