@@ -137,7 +137,8 @@ def test_a_full_disk_at_every_write(
                 stage(path, target, file_bytes=1 << 17)
                 break
             except CapacityError as error:
-                assert re.search(f"{target}.*(full|quota)", str(error))
+                said = str(error)
+        assert re.search(f"{target}.*(full|quota)", said)
         if target.exists():
             found = tree(target)
             assert all(expected[k] == v for k, v in found.items() if k.endswith(RECORDS_SUFFIX))
@@ -260,7 +261,7 @@ def test_two_at_once(model_of: Any, tmp_path: Path) -> None:
 def test_without_counts_there_is_no_hot(model_of: Any, tmp_path: Path) -> None:
     path = model_of("olmoe", "int4")
     half = experts_bytes(layers_of(path)) // 2
-    with pytest.raises(ConfigError, match="which experts are hot is not known.*--unit shards"):
+    with pytest.raises(ConfigError, match=r"which experts are hot is not known.*--unit shards"):
         stage(path, tmp_path / "a", budget=half, heat={})
     assert stage(path, tmp_path / "b", heat={}).share is None
     assert stage(path, tmp_path / "c", "shards", budget=half, heat={}).files

@@ -190,7 +190,7 @@ def test_a_receipt_that_is_none(mirror: Path, text: bytes) -> None:
 def test_without_a_receipt_it_is_a_whole_copy(model: Path, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     shutil.copytree(model, mirror)
-    with pytest.raises(ConfigError, match="has no receipt.*--model"):
+    with pytest.raises(ConfigError, match=r"has no receipt.*--model"):
         verify(mirror)
     verdict = verify(mirror, model)
     assert verdict.ready
