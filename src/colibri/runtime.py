@@ -9,7 +9,6 @@ from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
-from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware import probe
 from colibri.kernels import cpu
@@ -17,14 +16,9 @@ from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
-from colibri.planner.plan import (
-    LOGIT_ROWS,
-    PAIR_BUFFER_BYTES,
-    Machine,
-    Plan,
-    bits_text,
-    make_plan,
-)
+from colibri.planner.budget import this_machine
+from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
+from colibri.planner.trunk import bits_text
 from colibri.routing.base import RouterFactory, own_router
 
 logger = logging.getLogger("colibri")
@@ -73,10 +67,10 @@ class Runtime:
         family = family_for(container.config)
         model_config = family.parse(container.config)
         self.vocab_size = model_config.vocab_size
-        _configure_cpu(config)
+        cpu.configure_as_asked(config.threads, config.cpu)
         sizes, positions = family.sizes(model_config), model_config.max_position_embeddings
         self.plan: Plan = make_plan(
-            config, container, sizes, positions, self.vocab_size, _machine()
+            config, container, sizes, positions, self.vocab_size, this_machine()
         )
         planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
@@ -152,16 +146,3 @@ def _warn(config: EngineConfig, plan: Plan) -> None:
             logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got)
     if config.activations == "int8":
         logger.warning("activations int8: one plane instead of two, so logits are less exact")
-
-
-def _configure_cpu(config: EngineConfig) -> None:
-    here = cpu.supported_paths()
-    if config.cpu != "auto" and config.cpu not in here:
-        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
-    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
-
-
-def _machine() -> Machine:
-    facts = probe.facts()
-    total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
-    return Machine(total, facts.usable_bytes, probe.rss_bytes())

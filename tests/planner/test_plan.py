@@ -11,7 +11,8 @@ from colibri.container.reader import open_container
 from colibri.errors import CapacityError, ConfigError
 from colibri.models.family import Sizes
 from colibri.models.registry import family_for
-from colibri.planner.plan import Machine, Plan, make_plan
+from colibri.planner.budget import Machine
+from colibri.planner.plan import Plan, make_plan
 
 GB = 10**9
 MACHINE = Machine(total_bytes=16 * GB, available_bytes=8 * GB, rss_bytes=60_000_000)
