@@ -50,7 +50,7 @@ def command(
     index; better with the beginning of each shard (8 bytes and the header).
     """
     from colibri.cli.paths import model_path
-    from colibri.planner.assess import Wishes, assess
+    from colibri.planner.assess import Wishes, assess, open_outline
 
     if directory is not None:
         flags["model"] = _only_one(directory, flags["model"])
@@ -58,7 +58,7 @@ def command(
         cast(Any, scheme), assume_free, _rate("--disk", disk), _rate("--memory", memory)
     )
     config = take_config(flags)
-    document = assess(model_path(config.model), config, wishes)
+    document = assess(open_outline(model_path(config.model)), config, wishes)
     _show(document, as_json)
     if not document.fits:
         raise CapacityError(_refusal(document))

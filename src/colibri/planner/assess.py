@@ -34,13 +34,14 @@ class Wishes:
     memory: float | None = None
 
 
-def assess(path: Path, config: EngineConfig, wishes: Wishes) -> Document:
-    """Also of a model that does not fit, is not all there or cannot be run yet.
+def open_outline(path: Path) -> Container:
+    """A model that may be headers only, and of a family that cannot be run yet."""
+    return open_container(path, lambda c: outline_for(c).weights_of(c), incomplete=True)
 
-    Raises ConfigError, ContainerError, UnsupportedModelError; CapacityError only for a budget of
-    more than the machine has.
-    """
-    container = open_container(path, _weights_of, incomplete=True)
+
+def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Document:
+    """Also of a model that does not fit. Raises ConfigError; CapacityError only for a budget of
+    more than the machine has."""
     outline = outline_for(container.config)
     short, files = without_data(container)
     model = _model(container, wishes.scheme, bool(short))
@@ -52,7 +53,7 @@ def assess(path: Path, config: EngineConfig, wishes: Wishes) -> Document:
     smallest = dataclasses.replace(config, ram="1B")
     schemes = sorted({layer.layout.scheme for layer in streamed_layers(model).values()})
     entry = ModelEntry(
-        path=str(path),
+        path=str(container.path),
         family=outline.name,
         runs=isinstance(outline, Family),
         experts=", ".join(schemes) or "none",
@@ -69,10 +70,6 @@ def assess(path: Path, config: EngineConfig, wishes: Wishes) -> Document:
         forecast(plan, model, question.rates),
         advise(question),
     )
-
-
-def _weights_of(config: dict[str, Any]) -> Any:
-    return outline_for(config).weights_of(config)
 
 
 def _model(container: Container, scheme: str, short: bool) -> Model:

@@ -105,9 +105,6 @@ def document(
     expected: Forecast,
     advice: list[Advice],
 ) -> Document:
-    processes = [
-        Process(pid=n.pid, rss_bytes=n.rss_bytes, command=n.command) for n in machine.neighbours
-    ]
     return Document(
         version=VERSION,
         model=model,
