@@ -7,6 +7,7 @@ from pathlib import Path
 from colibri.config import EngineConfig
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
+from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
 from colibri.experts.streamed import StreamedExperts
@@ -43,6 +44,9 @@ class Stats:
     prefetch_expired: int
     lookahead_missing: int
     lookahead_right: int
+    guard_shrinks: int  # times that the expert cache gave memory back to keep the budget
+    guard_bytes: int  # what it gave
+    loaded_rss_bytes: int  # resident once the model was loaded
     rss_bytes: int
     peak_rss_bytes: int
 
@@ -92,6 +96,7 @@ class Runtime:
         except BaseException:
             experts.close()
             raise
+        guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
         engine = Engine(
             model,
             context=self.plan.context,
@@ -99,9 +104,11 @@ class Runtime:
             logit_rows=LOGIT_ROWS,
             watch=watch,
             bytes_read=lambda: experts.stats().bytes_read,
+            after_step=guard.after,
             clock=clock,
         )
         self._counters = engine.stats
+        self._loaded_rss_bytes = probe.rss_bytes()
         # Nothing else holds the engine, so its end gives the model's memory back.
         self.thread = EngineThread(engine, at_end=experts.close)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
@@ -132,6 +139,9 @@ class Runtime:
             prefetch_expired=experts.prefetch_expired,
             lookahead_missing=experts.guesses.missing,
             lookahead_right=experts.guesses.right,
+            guard_shrinks=self._guard.shrinks,
+            guard_bytes=self._guard.given_back_bytes,
+            loaded_rss_bytes=self._loaded_rss_bytes,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )

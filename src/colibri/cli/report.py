@@ -33,6 +33,8 @@ _COUNTERS = (
     "prefetch_expired",
     "lookahead_missing",
     "lookahead_right",
+    "guard_shrinks",
+    "guard_bytes",
 )
 
 CUT_OFF = "cut off at its longest (--max-tokens, --context)"
@@ -62,8 +64,15 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         *_ahead(stats),
         f"memory   {figures.size(stats.rss_bytes)} resident, "
         f"{figures.size(stats.peak_rss_bytes)} at most, "
-        f"of a budget of {figures.size(budget_bytes)}",
+        f"of a budget of {figures.size(budget_bytes)}{_guarded(stats)}",
     ]
+
+
+def _guarded(stats: Stats) -> str:
+    if not stats.guard_shrinks:
+        return ""
+    times = figures.count(stats.guard_shrinks, "time")
+    return f"; to keep it the cache gave {figures.size(stats.guard_bytes)} back ({times})"
 
 
 def _ahead(stats: Stats) -> list[str]:
