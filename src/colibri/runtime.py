@@ -18,6 +18,7 @@ from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
+from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
 from colibri.routing.base import RouterFactory, own_router
@@ -76,7 +77,8 @@ class Runtime:
         self.plan: Plan = make_plan(
             config, container, sizes, positions, self.vocab_size, this_machine()
         )
-        planes = 2 if config.activations == "int8x2" else 1
+        self.container = container
+        planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         watch = Watch()
         experts = self.experts = StreamedExperts(
@@ -120,6 +122,10 @@ class Runtime:
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
         _warn(config, self.plan)
+
+    def forecast(self, rates: Rates) -> Forecast:
+        """What the plan is worth at these rates."""
+        return forecast(self.plan, self.container, rates)
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()

@@ -113,7 +113,7 @@ def answer():
     kit.rewind(0)
     llm.generate([5] * 20, SamplingParams(max_tokens=60, ignore_eos=True))
 answer()
-before, filled = llm.experts.slots, rss_bytes()
+before, filled, peak = llm.experts.slots, rss_bytes(), llm.stats().peak_rss_bytes
 ballast = mmap.mmap(-1, 150_000_000)
 ballast.write(bytes(150_000_000))
 answer()
@@ -121,7 +121,7 @@ stats = llm.stats()
 again = llm.experts.slots
 answer()
 print(json.dumps({
-    "before": before, "filled": filled, "after": again, "later": llm.experts.slots,
+    "before": before, "filled": filled, "peak": peak, "after": again, "later": llm.experts.slots,
     "shrinks": stats.guard_shrinks, "bytes": stats.guard_bytes, "rss": rss_bytes(),
     "budget": llm.plan.budget_bytes, "planned": llm.plan.peak_bytes,
 }))
@@ -133,7 +133,8 @@ def test_memory_that_nobody_planned_is_made_up_for(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", RUN, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
-    assert run["planned"] <= run["budget"]
+    # Twice as many experts as the budget holds, all of them used: never all in memory.
+    assert run["peak"] <= run["planned"] <= run["budget"] < 805 * MB / 2
     assert run["filled"] > 280 * MB  # the cache was full, so the ballast is above the budget
     assert run["shrinks"] >= 1
     assert run["bytes"] > 30 * MB

@@ -111,6 +111,5 @@ def _rates(config: EngineConfig, container: Container, wishes: Wishes) -> Rates:
         memory = rates.memory_rate()
         compute = rates.compute_rate(2 if config.activations == "int8x2" else 1)
     if disk is None:
-        layers = (n for n in container.expert_layers().values() if not n.draft)
-        disk = rates.disk_rate(layers, readers)
+        disk = rates.disk_rate(container.expert_layers().values(), readers)
     return Rates(memory, disk, compute)

@@ -40,17 +40,23 @@ def compute_rate(planes: int) -> float:
 
 def disk_rate(layers: Iterable[LayerExperts], readers: int) -> float | None:
     """Bytes a second of reading experts at random; None where they are not (all) there."""
-    extents = [
-        Extent(span.file, span.offset, span.nbytes)
-        for layer in layers
-        for spans in islice(layer.spans, _SAMPLED)
-        for span in spans
-    ]
-    here = {e.file: e.file.stat().st_size for e in extents if e.file.is_file()}
-    whole = [e for e in extents if e.offset + e.nbytes <= here.get(e.file, 0)]
+    pieces = extents(layers)
+    here = {e.file: e.file.stat().st_size for e in pieces if e.file.is_file()}
+    whole = [e for e in pieces if e.offset + e.nbytes <= here.get(e.file, 0)]
     if not whole:
         return None
     try:
         return disk_bandwidth(whole, readers, most_bytes=_DISK_BYTES).bytes_per_second
     except ReadError:
         return None
+
+
+def extents(layers: Iterable[LayerExperts]) -> list[Extent]:
+    """Reads of some experts of each layer that is run."""
+    return [
+        Extent(span.file, span.offset, span.nbytes)
+        for layer in layers
+        if not layer.draft
+        for spans in islice(layer.spans, _SAMPLED)
+        for span in spans
+    ]
