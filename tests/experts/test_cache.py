@@ -178,7 +178,7 @@ class CacheMachine(RuleBasedStateMachine):
     def reserve(self, expert):
         if self.owned(expert):
             return
-        full = len(self.fixed()) == self.cache.pool.capacity  # before: it may be held already
+        full = len(self.fixed()) == self.cache.pool.capacity
         slot = reserve(self.cache, expert)
         assert slot not in self.held.values()
         assert (slot is None) == full
