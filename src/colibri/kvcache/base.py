@@ -59,8 +59,12 @@ class RowCache:
             raise IndexError(f"cache of {self.capacity} positions cannot hold {end}")
         for buffer, new in zip(self._buffers, rows, strict=True):
             buffer[self.length : end] = new
-        self.length = end
-        self.touched = max(self.touched, end)
+        self.extend(len(rows[0]))
+
+    def extend(self, rows: int) -> None:
+        """Count rows that a kernel has written behind the last."""
+        self.length += rows
+        self.touched = max(self.touched, self.length)
 
     def truncate(self, length: int) -> None:
         if not 0 <= length <= self.length:

@@ -1,17 +1,21 @@
 """Routed experts, staged by an executor, plus a shared expert with or without a gate."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.experts.base import ExpertExecutor
 from colibri.kernels import ops
-from colibri.layers.linear import Linear
+from colibri.kernels.layer import Projector, RouteRule, norm_route
+from colibri.kernels.routing import Choice
+from colibri.layers.linear import Linear, Projections
 from colibri.layers.mlp import SwiGLU
 from colibri.layers.nonfinite import named
+from colibri.layers.norm import RMSNorm
 from colibri.layers.step import Step
-from colibri.routing.base import Router
+from colibri.routing.base import Router, RuledRouter
 
 F32 = NDArray[np.float32]
 
@@ -25,15 +29,17 @@ class MoE:
     shared: SwiGLU | None = None
     shared_gate: Linear | None = None
 
-    def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
+    def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         step.clock.enter("route")
         with named(self.layer):
-            topk_ids, topk_weights = self.router.route(self.gate(x))
+            x, (topk_ids, topk_weights) = self._route(x, y, norm)
         step.clock.enter("experts")
         shared = None
 
         def meanwhile() -> None:
             nonlocal shared
+            if self.shared is None and step.guess is None:
+                return
             step.clock.enter("shared_expert")
             shared = self._shared(x)
             if step.guess is not None:
@@ -45,6 +51,26 @@ class MoE:
         if shared is not None:
             y += shared
         return y
+
+    def _route(self, x: F32, y: F32 | None, norm: RMSNorm) -> tuple[F32, Choice]:
+        """The norm of x + y, and where its rows go."""
+        if self._ruled is None:
+            normed, (logits,) = self._projector.normed(x, y, norm.kernel)
+            return normed, self.router.route(logits)
+        router, rule = self._ruled
+        normed, choice = norm_route(x, y, norm.kernel, self._projector, rule, router.k)
+        return normed, router.chosen(*choice)
+
+    @cached_property
+    def _projector(self) -> Projector:
+        return Projections(self.gate).kernel
+
+    @cached_property
+    def _ruled(self) -> tuple[RuledRouter, RouteRule] | None:
+        if not isinstance(self.router, RuledRouter):
+            return None
+        rule = self.router.rule(self.gate.weight.rows)
+        return None if rule is None else (self.router, rule)
 
     def _shared(self, x: F32) -> F32 | None:
         if self.shared is None:

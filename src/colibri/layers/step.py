@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.layer import StepRows
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.clock import NO_CLOCK, Clock
 
@@ -31,6 +32,7 @@ class Step:
     sequences: Sequence[Rows]
     before_layer: Callable[[int], None] = lambda layer: None  # progress; raises to cancel
     rope: tuple[F32, F32] | None = None  # cos, sin [rows, rotated dims / 2], set by the decoder
+    kernel_rows: StepRows | None = None  # all rows, positions and tables, set by the decoder
     # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or
     # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
