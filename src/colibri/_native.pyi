@@ -71,8 +71,12 @@ def packed_matrix(data: _U8, bits: int, rows: int, cols: int, multiplier: float)
 
 class Norm: ...
 class Projections: ...
-class Heads: ...
-class KeyValues: ...  # keeps its buffers alive
+class GroupedAttention: ...
+
+class KeyValues:  # keeps its buffers alive
+    length: int
+    touched: int
+
 class StepRows: ...
 class RouteRule: ...
 
@@ -80,7 +84,10 @@ def norm(weight: _F32, eps: float) -> Norm: ...
 def projections(
     ws: Sequence[Matrix], biases: Sequence[_F32 | None], planes: int
 ) -> Projections: ...
-def heads(
+def attention(
+    layer: int,
+    qkv: Projections,
+    o_proj: Projections,
     heads: int,
     kv_heads: int,
     dim: int,
@@ -91,9 +98,15 @@ def heads(
     window: int,
     scale: float,
     interleaved: bool,
-) -> Heads: ...
+) -> GroupedAttention: ...
 def key_values(keys: _F32, values: _F32) -> KeyValues: ...
-def step_rows(positions: _I64, stops: Sequence[int], cos: _F32, sin: _F32) -> StepRows: ...
+def step_rows(
+    positions: _I64,
+    stops: Sequence[int],
+    cos: _F32,
+    sin: _F32,
+    caches: Sequence[Sequence[KeyValues | None]],
+) -> StepRows: ...
 def route_rule(
     experts: int,
     k: int,
@@ -109,16 +122,7 @@ def norm_project(
 ) -> None: ...
 def swiglu(x: _F32, gate_up: Projections, down: Projections, out: _F32) -> None: ...
 def grouped_attention(
-    x: _F32,
-    y: _F32,
-    add: bool,
-    norm: Norm,
-    qkv: Projections,
-    heads: Heads,
-    o_proj: Projections,
-    rows: StepRows,
-    caches: Sequence[KeyValues],
-    lengths: Sequence[int],
+    x: _F32, y: _F32, add: bool, norm: Norm, attention: GroupedAttention, rows: StepRows
 ) -> None: ...
 def norm_route(
     x: _F32,

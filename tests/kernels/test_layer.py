@@ -1,5 +1,8 @@
 """The calls that stand for several: the bits of those, on every CPU path and number of threads."""
 
+import gc
+import sys
+
 import numpy as np
 import pytest
 from bits import assert_same, everywhere, normal
@@ -104,19 +107,23 @@ class Case:
         kernel = layer.GroupedAttention(
             qkv,
             layer.Projector([stored(self.o, kind)]),
+            layer=1,
             heads=heads,
             kv_heads=kv_heads,
             head_dim=dim,
             **self.norms(layer.norm),
         )
-        rows = layer.step_rows(self.positions, self.stops, *self.tables)
         norm = layer.norm(self.w, EPS)
 
         def run():
             x, caches = self.x.copy(), [(k.copy(), v.copy()) for k, v in self.caches]
-            own = [layer.key_values(*pair) for pair in caches]
+            own = [[None, layer.key_values(*pair)] for pair in caches]
+            for (_, cache), before in zip(own, self.before, strict=True):
+                cache.length = before
+            rows = layer.step_rows(self.positions, self.stops, *self.tables, own)
             summand = None if y is None else y.copy()
-            out = kernel(x, summand, norm, rows, own, self.before)
+            out = kernel(x, summand, norm, rows)
+            self.lengths = [cache.length for _, cache in own]
             return x, out, *(buffer for pair in caches for buffer in pair)
 
         return run
@@ -170,6 +177,7 @@ def test_grouped_attention(before, rows, switches, kind):
     case = Case(before, rows, **switches)
     for y in (None, case.y):
         assert_same(everywhere(case.fused(kind, y)), case.single(kind, y))
+        assert case.lengths == [b + r for b, r in zip(before, rows, strict=True)]
 
 
 def test_many_heads_a_group_are_attended_in_place():
@@ -248,9 +256,6 @@ def test_a_cache_that_is_full_or_another_is_refused():
     case.before = [5, 0]
     with pytest.raises(ValueError, match="go on where its cache ends"):
         case.fused()()
-    case.before = [4]
-    with pytest.raises(ValueError, match="a cache a sequence"):
-        case.fused()()
     case = Case([4], [2])
     case.caches = [(normal(1, 9, 2, 8), normal(2, 9, 2, 8))]
     with pytest.raises(ValueError, match="other heads"):
@@ -258,19 +263,43 @@ def test_a_cache_that_is_full_or_another_is_refused():
 
 
 def test_rows_of_a_step_are_checked():
-    cos, sin = np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)
+    tables = np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)
     positions = np.array([4, 5, 0])
-    layer.step_rows(positions, [2, 3], cos, sin)
+    caches = [[None], [None]]
+    rows = layer.step_rows(positions, [2, 3], *tables, caches)
     with pytest.raises(ValueError, match="consecutive"):
-        layer.step_rows(positions, [3], cos, sin)
+        layer.step_rows(positions, [3], *tables, caches[:1])
     with pytest.raises(ValueError, match="last row"):
-        layer.step_rows(positions, [2], cos, sin)
+        layer.step_rows(positions, [2], *tables, caches[:1])
     with pytest.raises(ValueError, match="must have a row"):
-        layer.step_rows(positions, [2, 2, 3], cos, sin)
+        layer.step_rows(positions, [2, 2, 3], *tables, [*caches, []])
     with pytest.raises(ValueError, match="negative"):
-        layer.step_rows(positions - 1, [2, 3], cos, sin)
+        layer.step_rows(positions - 1, [2, 3], *tables, caches)
     with pytest.raises(ValueError, match="half"):
-        layer.step_rows(positions, [2, 3], cos, sin[:, :2].copy())
+        layer.step_rows(positions, [2, 3], tables[0], tables[1][:, :2].copy(), caches)
+    with pytest.raises(ValueError, match="a list of caches a sequence"):
+        layer.step_rows(positions, [2, 3], *tables, caches[:1])
+    qkv = [DenseMatrix(weights(i, 8, HIDDEN)) for i in range(3)]
+    o_proj = layer.Projector([DenseMatrix(weights(4, HIDDEN, 8))])
+    kernel = layer.GroupedAttention(
+        layer.Projector(qkv), o_proj, layer=0, heads=1, kv_heads=1, head_dim=8
+    )
+    with pytest.raises(ValueError, match="no such cache"):
+        kernel(normal(1, 3, HIDDEN), None, layer.norm(normal(2, HIDDEN), EPS), rows)
+
+
+def test_caches_live_as_long_as_the_rows_of_a_step():
+    case = Case([4], [2])
+    keys, values = case.caches[0]
+    cache = layer.key_values(keys, values)
+    cache.length = 4
+    rows = layer.step_rows(case.positions, case.stops, *case.tables, [[cache]])
+    before = sys.getrefcount(keys)
+    del cache
+    assert sys.getrefcount(keys) == before
+    del rows
+    gc.collect()
+    assert sys.getrefcount(keys) < before
 
 
 def test_bad_shapes_are_refused():

@@ -24,9 +24,10 @@ KeyValues = _native.KeyValues
 StepRows = _native.StepRows
 
 norm = _native.norm  # (weight [n], eps): an RMS norm over rows of n
-key_values = _native.key_values  # (keys, values): the buffers [capacity, kv_heads, dim] of a cache
-# (positions [rows], stops, cos, sin [rows, half]): the rows of a step, sequence after sequence,
-# each up to its stop and at consecutive positions.
+# (keys, values): the buffers [capacity, kv_heads, dim] of a cache, and its `length`.
+key_values = _native.key_values
+# (positions [rows], stops, cos, sin [rows, half], caches): the rows of a step, sequence after
+# sequence, each up to its stop and at consecutive positions; each one's caches by layer.
 step_rows = _native.step_rows
 
 
@@ -69,7 +70,7 @@ class GroupedAttention:
 
     q, k, v are projected; normed over the whole row, clipped to +-clip, or clipped and then normed
     over each head (`norm_per_head`); q and k rotated; k and v appended to their cache; then each
-    row sees the keys up to its own, of them the last `window`.
+    row sees the keys up to its own, of them the last `window`. The caches are those of `layer`.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class GroupedAttention:
         qkv: Projector,
         o_proj: Projector,
         *,
+        layer: int,
         heads: int,
         kv_heads: int,
         head_dim: int,
@@ -87,8 +89,10 @@ class GroupedAttention:
         window: int | None = None,
         interleaved: bool = False,
     ) -> None:
-        self._qkv, self._o_proj = qkv.native, o_proj.native
-        self._heads = _native.heads(
+        self._native = _native.attention(
+            layer,
+            qkv.native,
+            o_proj.native,
             heads,
             kv_heads,
             head_dim,
@@ -101,30 +105,10 @@ class GroupedAttention:
             interleaved,
         )
 
-    def __call__(
-        self,
-        x: F32,
-        y: F32 | None,
-        norm: Norm,
-        rows: StepRows,
-        caches: Sequence[KeyValues],
-        lengths: Sequence[int],
-    ) -> F32:
-        """y becomes the output [rows, hidden] and is returned. lengths: positions that each cache
-        has before; the caller counts what was appended. IndexError: a cache is full."""
+    def __call__(self, x: F32, y: F32 | None, norm: Norm, rows: StepRows) -> F32:
+        """y becomes the output [rows, hidden] and is returned. IndexError: a cache is full."""
         out = np.empty_like(x) if y is None else y
-        _native.grouped_attention(
-            x,
-            out,
-            y is not None,
-            norm,
-            self._qkv,
-            self._heads,
-            self._o_proj,
-            rows,
-            caches,
-            lengths,
-        )
+        _native.grouped_attention(x, out, y is not None, norm, self._native, rows)
         return out
 
 

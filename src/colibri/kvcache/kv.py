@@ -1,4 +1,7 @@
-"""Keys and values of grouped-query attention, fp32, after norm and rope."""
+"""Keys and values of grouped-query attention, fp32, after norm and rope.
+
+The kernel that appends them keeps count.
+"""
 
 from functools import cached_property
 
@@ -14,8 +17,23 @@ class KVCache(RowCache):
 
     @cached_property
     def kernel(self) -> KeyValues:
-        """The buffers, as the kernel that appends to them takes them."""
         return key_values(*self._buffers)
+
+    @property
+    def length(self) -> int:
+        return self.kernel.length
+
+    @length.setter
+    def length(self, length: int) -> None:
+        self.kernel.length = length
+
+    @property
+    def touched(self) -> int:
+        return self.kernel.touched
+
+    @touched.setter
+    def touched(self, touched: int) -> None:
+        self.kernel.touched = touched
 
     @property
     def keys(self) -> F32:  # [length, heads, head_dim]

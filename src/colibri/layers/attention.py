@@ -6,7 +6,6 @@ projection (OLMoE) or over each head (Qwen3); rope comes after it.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,18 +40,14 @@ class Attention:
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         assert step.kernel_rows is not None
-        caches = [cast(KVCache, rows.state.layers[self.layer]) for rows in step.sequences]
-        kernels, lengths = [cache.kernel for cache in caches], [cache.length for cache in caches]
-        out = self._kernel(x, y, norm.kernel, step.kernel_rows, kernels, lengths)
-        for cache, rows in zip(caches, step.sequences, strict=True):
-            cache.extend(rows.stop - rows.start)
-        return out
+        return self._kernel(x, y, norm.kernel, step.kernel_rows)
 
     @cached_property
     def _kernel(self) -> GroupedAttention:
         return GroupedAttention(
             self.qkv_proj.kernel,
             Projections(self.o_proj).kernel,
+            layer=self.layer,
             heads=self.heads,
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,

@@ -82,7 +82,8 @@ class Decoder:
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
         stops = [rows.stop for rows in step.sequences]
-        step.kernel_rows = step_rows(step.positions, stops, *step.rope)
+        caches = [rows.state.kernels for rows in step.sequences]
+        step.kernel_rows = step_rows(step.positions, stops, *step.rope, caches)
         step.selection = [None] * len(step.sequences)
         y = None
         with self.lookahead.step(step, x) if self.lookahead else nullcontext():

@@ -12,10 +12,10 @@ from colibri.kernels.layer import Projector, RouteRule, norm_route
 from colibri.kernels.routing import Choice
 from colibri.layers.linear import Linear, Projections
 from colibri.layers.mlp import SwiGLU
-from colibri.layers.nonfinite import named
+from colibri.layers.nonfinite import not_finite
 from colibri.layers.norm import RMSNorm
 from colibri.layers.step import Step
-from colibri.routing.base import Router, RuledRouter
+from colibri.routing.base import Chosen, Router, RuledRouter
 
 F32 = NDArray[np.float32]
 
@@ -31,15 +31,17 @@ class MoE:
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         step.clock.enter("route")
-        with named(self.layer):
+        try:
             x, (topk_ids, topk_weights) = self._route(x, y, norm)
+        except ValueError as error:
+            raise not_finite(self.layer, error) from error
         step.clock.enter("experts")
+        if self.shared is None and step.guess is None:
+            return self.experts.run(self.layer, x, topk_ids, topk_weights)
         shared = None
 
         def meanwhile() -> None:
             nonlocal shared
-            if self.shared is None and step.guess is None:
-                return
             step.clock.enter("shared_expert")
             shared = self._shared(x)
             if step.guess is not None:
@@ -57,20 +59,19 @@ class MoE:
         if self._ruled is None:
             normed, (logits,) = self._projector.normed(x, y, norm.kernel)
             return normed, self.router.route(logits)
-        router, rule = self._ruled
-        normed, choice = norm_route(x, y, norm.kernel, self._projector, rule, router.k)
-        return normed, router.chosen(*choice)
+        rule, chosen = self._ruled
+        normed, choice = norm_route(x, y, norm.kernel, self._projector, rule, self.router.k)
+        return normed, choice if chosen is None else chosen(*choice)
 
     @cached_property
     def _projector(self) -> Projector:
         return Projections(self.gate).kernel
 
     @cached_property
-    def _ruled(self) -> tuple[RuledRouter, RouteRule] | None:
-        if not isinstance(self.router, RuledRouter):
-            return None
-        rule = self.router.rule(self.gate.weight.rows)
-        return None if rule is None else (self.router, rule)
+    def _ruled(self) -> tuple[RouteRule, Chosen | None] | None:
+        router = self.router
+        rule = router.rule(self.gate.weight.rows) if isinstance(router, RuledRouter) else None
+        return None if rule is None else (rule, getattr(router, "chosen", None))
 
     def _shared(self, x: F32) -> F32 | None:
         if self.shared is None:

@@ -54,15 +54,17 @@ class Step:
         clock: Clock = NO_CLOCK,
     ) -> "Step":
         """`parts`: each sequence's state and the token ids that follow it."""
-        rows, positions, start = [], [], 0
+        rows: list[Rows] = []
+        positions: list[int] = []
+        token_ids: list[int] = []
         for state, ids in parts:
+            start, length = len(token_ids), state.length
             rows.append(Rows(start, start + len(ids), state))
-            positions.append(np.arange(state.length, state.length + len(ids), dtype=np.int64))
-            start += len(ids)
-        token_ids = np.concatenate([np.asarray(ids, np.int64) for _, ids in parts])
+            positions += range(length, length + len(ids))
+            token_ids += ids
         return cls(
-            token_ids,
-            np.concatenate(positions),
+            np.array(token_ids, np.int64),
+            np.array(positions, np.int64),
             rows,
             before_layer or (lambda layer: None),
             clock=clock,

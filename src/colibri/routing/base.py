@@ -29,16 +29,19 @@ class Router(Protocol):
         ...
 
 
+Chosen = Callable[[I32, F32], tuple[I32, F32]]
+
+
 @runtime_checkable
 class RuledRouter(Router, Protocol):
-    """A router whose rule a kernel knows: logits and choice are then one call."""
+    """A router whose rule a kernel knows: logits and choice are then one call.
+
+    One that does something to the rule's choice has a method `chosen` too, as Chosen: called once
+    for each choice, it gives the ids and weights to use.
+    """
 
     def rule(self, experts: int) -> RouteRule | None:
         """What route() does to logits [tokens, experts], but for chosen(); None: no kernel does."""
-        ...
-
-    def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
-        """What route() makes of the rule's choice; called once for each."""
         ...
 
 

@@ -27,8 +27,5 @@ class SigmoidRouter:
             self.bias, self.k, self.groups, self.topk_groups, self.renormalize, self.scale
         )
 
-    def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
-        return ids, weights
-
     def guess(self, logits: F32) -> I32:
         return self.route(logits)[0]

@@ -19,8 +19,5 @@ class SoftmaxRouter:
     def rule(self, experts: int) -> RouteRule:
         return softmax_rule(experts, self.k, self.renormalize)
 
-    def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
-        return ids, weights
-
     def guess(self, logits: F32) -> I32:
         return self.route(logits)[0]
