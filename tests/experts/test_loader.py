@@ -9,7 +9,8 @@ import pytest
 
 from colibri.container.layerexperts import Span
 from colibri.experts.arena import Arena
-from colibri.experts.loader import Job, Loader
+from colibri.experts.job import Job
+from colibri.experts.loader import Loader
 
 from .faults import Faulty, io_error, slow
 
