@@ -35,6 +35,7 @@ class Stats:
     lookahead_right: int = 0
     rss_bytes: int = 50_000_000
     peak_rss_bytes: int = 60_000_000
+    drives: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,17 @@ def setting_option(field: str) -> Callable[[Command], Command]:
     if field == "model":
         return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
     text = f"{setting.help} [{setting.form}]"
+    if field == "mirror":
+        return click.option(
+            setting.flag, field, metavar="DIR", multiple=True, callback=_if_any, help=setting.help
+        )
     return click.option(setting.flag, field, metavar="VALUE", help=text)
+
+
+def _if_any(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    return values or None
 
 
 def sampling_options(command: Command) -> Command:

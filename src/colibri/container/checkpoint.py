@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from colibri.container.layerexperts import LayerExperts, from_pieces
@@ -11,9 +12,12 @@ from colibri.container.trunkinfo import Trunk, check_required, classify_all, unp
 from colibri.container.weights import WeightMap
 
 
-def read_checkpoint(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, LayerExperts]]:
-    """The trunk and the expert layers of a directory of safetensors files."""
-    matched = classify_all(read_shards(path).values(), weights, path)
+def read_checkpoint(
+    path: Path, weights: WeightMap, others: Sequence[Path] = ()
+) -> tuple[Trunk, dict[int, LayerExperts]]:
+    """The trunk and the expert layers of a directory of safetensors files. others: directories with
+    more of them."""
+    matched = classify_all(read_shards(path, others).values(), weights, path)
     trunk = {t.name: unpacked(t) for t, match in matched if match.rule.role == "trunk"}
     check_required(trunk, weights, path)
     routed = [(t, m) for t, m in matched if m.rule.role == "expert"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -123,13 +123,17 @@ class Container:
 
 
 def open_container(
-    path: Path, weights_for: Callable[[dict[str, Any]], WeightMap], *, direct: bool = True
+    path: Path,
+    weights_for: Callable[[dict[str, Any]], WeightMap],
+    *,
+    direct: bool = True,
+    others: Sequence[Path] = (),
 ) -> Container:
     """Read and check everything but the weights themselves.
 
     `weights_for` gives a config's weight map; without `direct` weights are read through the page
-    cache. Raises ContainerError for a damaged, incomplete or
-    contradictory model, and whatever `weights_for` raises.
+    cache; `others` hold shards that `path` does not. Raises ContainerError for a damaged,
+    incomplete or contradictory model, and whatever `weights_for` raises.
     """
     names = list_names(path)
     converted = MANIFEST_NAME in names
@@ -144,7 +148,7 @@ def open_container(
     weights = weights_for(config)
     read = read_converted if converted else read_checkpoint
     with _no_collection():
-        trunk, layers = read(path, weights)
+        trunk, layers = read(path, weights, others)
     return Container(
         path,
         config,
