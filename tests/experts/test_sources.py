@@ -3,17 +3,18 @@
 import logging
 import shutil
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mirror_kit import experts_bytes, layers_of, stage
 
 from colibri.container.layerexperts import Span
 from colibri.container.mirror import image_bytes
 from colibri.errors import ConfigError, ContainerError
 from colibri.experts.sources import MOST_FAILURES, Drive, Sources, cut, open_drives, split
+from mirror_kit import experts_bytes, layers_of, stage
 
 PAGE = 4096
 weights = st.lists(st.floats(0, 100), min_size=1, max_size=5)
@@ -25,7 +26,7 @@ def test_each_byte_comes_from_one_drive(weights, pages, least, key):
     assert len(bounds) == len(weights)
     assert bounds[0][0] == 0
     assert bounds[-1][1] == pages * PAGE
-    assert all(a[1] == b[0] for a, b in zip(bounds, bounds[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(bounds))
     assert all(begin <= end and begin % PAGE == end % PAGE == 0 for begin, end in bounds)
     assert split(weights, pages * PAGE, least, key) == bounds
     if any(weights):
@@ -35,12 +36,20 @@ def test_each_byte_comes_from_one_drive(weights, pages, least, key):
 def test_large_experts_are_cut_by_weight():
     size = 1000 * PAGE
     assert split([2, 1], size, PAGE, "x") == [(0, 667 * PAGE), (667 * PAGE, size)]
-    assert split([1, 0, 3], size, PAGE, "x") == [(0, size // 4), (size // 4,) * 2, (size // 4, size)]
+    assert split([1, 0, 3], size, PAGE, "x") == [
+        (0, size // 4),
+        (size // 4,) * 2,
+        (size // 4, size),
+    ]
 
 
 def test_a_slow_drive_gets_no_scraps():
     size = 1000 * PAGE
-    assert split([100, 100, 1], size, 64 * PAGE, "x") == [(0, size // 2), (size // 2, size), (size,) * 2]
+    assert split([100, 100, 1], size, 64 * PAGE, "x") == [
+        (0, size // 2),
+        (size // 2, size),
+        (size,) * 2,
+    ]
 
 
 def test_small_experts_come_whole_by_weight():
@@ -83,7 +92,7 @@ def test_a_cut_reads_what_the_whole_would(data):
             into[s.slot_offset : s.slot_offset + s.needed] = memory[s.offset : s.offset + s.needed]
 
     read(spans, whole)
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         read(cut(spans, begin, end), parts)
     np.testing.assert_array_equal(whole, parts)
 
@@ -116,15 +125,16 @@ def test_directories_that_are_no_mirror(model, model_of, tmp_path):
     stage(model, tmp_path / "a")
     with pytest.raises(ConfigError, match="a directory of the model itself"):
         open_drives(layers, [model])
+    (tmp_path / "link").symlink_to(tmp_path / "a")
     with pytest.raises(ConfigError, match="named twice"):
-        open_drives(layers, [tmp_path / "a", tmp_path / "b" / ".." / "a"])
+        open_drives(layers, [tmp_path / "a", tmp_path / "link"])
     with pytest.raises(ContainerError, match="no such directory"):
         open_drives(layers, [tmp_path / "nowhere"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(ContainerError, match="holds nothing of this model's experts; `coli mirror"):
         open_drives(layers, [tmp_path / "empty"])
     stage(model_of("olmoe", "int8"), tmp_path / "other")
-    with pytest.raises(ContainerError, match="holds nothing of this model.*records of another"):
+    with pytest.raises(ContainerError, match=r"holds nothing of this model.*records of another"):
         open_drives(layers, [tmp_path / "other"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ import click
 from colibri.cli import figures, terminal
 from colibri.cli.interrupt import stop_on_interrupt
 from colibri.cli.loading import show_warnings
-from colibri.cli.options import setting_option, take_model
+from colibri.cli.options import setting_option, take, take_model
 from colibri.cli.progress import ProgressLine
 from colibri.errors import Cancelled
 
@@ -63,6 +63,7 @@ def _staging_options(command: Command) -> Command:
             metavar="SIZE",
             help="What the mirror may take in all; default: all but the reserve.",
         ),
+        setting_option("model_dirs"),
         setting_option("model"),
         click.argument("directory", type=click.Path(path_type=Path)),
     ):
@@ -72,12 +73,14 @@ def _staging_options(command: Command) -> Command:
 
 @command.command("plan")
 @_staging_options
-def plan_command(directory: Path, model: str | None, as_json: bool, **wishes: Any) -> None:
+def plan_command(
+    directory: Path, model: str | None, model_dirs: str | None, as_json: bool, **wishes: Any
+) -> None:
     """Say what `coli mirror stage` would copy to DIRECTORY. Writes nothing."""
     from colibri.planner.mirror.stage import plan_mirror
 
     show_warnings()
-    source = _open(model)
+    source = _open(model, model_dirs)
     _warn(source.directory, directory)
     plan = plan_mirror(source, directory, _heat(source, wishes), _wishes(directory, wishes))
     if as_json:
@@ -91,7 +94,12 @@ def plan_command(directory: Path, model: str | None, as_json: bool, **wishes: An
 @_staging_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only warnings and errors.")
 def stage_command(
-    directory: Path, model: str | None, as_json: bool, quiet: bool, **wishes: Any
+    directory: Path,
+    model: str | None,
+    model_dirs: str | None,
+    as_json: bool,
+    quiet: bool,
+    **wishes: Any,
 ) -> None:
     """Copy what the budget allows of a model to DIRECTORY, hottest first.
 
@@ -102,7 +110,7 @@ def stage_command(
     from colibri.planner.mirror.stage import stage_mirror
 
     show_warnings()
-    source = _open(model)
+    source = _open(model, model_dirs)
     _warn(source.directory, directory)
     heat, wanted = _heat(source, wishes), _wishes(directory, wishes)
     progress = _Progress(quiet)
@@ -128,9 +136,12 @@ def stage_command(
 @command.command("verify")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="Also hold it against this.")
+@setting_option("model_dirs")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def verify_command(directory: Path, model: Path | None, as_json: bool, quiet: bool) -> int:
+def verify_command(
+    directory: Path, model: Path | None, model_dirs: str | None, as_json: bool, quiet: bool
+) -> int:
     """Read every byte of the mirror in DIRECTORY and say whether it is right.
 
     Held against the receipt that `coli mirror stage` left; without one DIRECTORY must be a copy of
@@ -141,7 +152,8 @@ def verify_command(directory: Path, model: Path | None, as_json: bool, quiet: bo
 
     progress = _Progress(quiet)
     try:
-        verdict = verify_mirror(directory, model, _layers, progress.step)
+        others = _others(model_dirs)
+        verdict = verify_mirror(directory, model, _reader(others), progress.step, others)
     finally:
         progress.close()
     warnings = _warn(model, directory) if model else []
@@ -175,16 +187,25 @@ class _Progress:
         return f"{figures.size(self._done)}{of}"
 
 
-def _layers(path: Path) -> Layers:
+def _others(model_dirs: str | None) -> list[Path]:
+    return [Path(name) for name in take(model_dirs=model_dirs).model_dirs]
+
+
+def _reader(others: Sequence[Path]) -> Callable[[Path], Layers]:
+    """Reads a model whose files may lie in other directories too."""
     from colibri.cli.paths import read_config
     from colibri.container.mirror import main_layers
     from colibri.container.reader import open_container
     from colibri.models.registry import family_for
 
-    return main_layers(open_container(path, family_for(read_config(path)).weights_of).layers)
+    def read(path: Path) -> Layers:
+        weights_of = family_for(read_config(path)).weights_of
+        return main_layers(open_container(path, weights_of, others=others).layers)
+
+    return read
 
 
-def _open(model: str | None) -> Model:
+def _open(model: str | None, model_dirs: str | None) -> Model:
     from colibri.cli.paths import model_path
     from colibri.container.manifest import read_manifest
     from colibri.container.mirror import model_identity
@@ -192,7 +213,7 @@ def _open(model: str | None) -> Model:
     from colibri.planner.mirror.stage import Model
 
     path = model_path(take_model(model))
-    layers = _layers(path)
+    layers = _reader(_others(model_dirs))(path)
     converted = (path / MANIFEST_NAME).exists()
     sha256 = {f.name: f.sha256 for f in read_manifest(path).files} if converted else {}
     return Model(path, layers, model_identity(layers), sha256)

@@ -82,6 +82,12 @@ def take_config(flags: dict[str, Any]) -> EngineConfig:
     return _resolve({setting.field: flags.pop(setting.field) for setting in SETTINGS})
 
 
+def take(**flags: Any) -> EngineConfig:
+    """The configuration from some flags, environment and file, without a word on stray variables:
+    for a command that takes it in parts."""
+    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
+
+
 def take_model(flag: str | None) -> str | None:
     """The model by flag, environment or file; None: the embedded one."""
     return _resolve({"model": flag}).model

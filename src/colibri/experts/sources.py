@@ -93,17 +93,17 @@ def _check_new(directory: Path, drives: Sequence[Drive]) -> None:
 
 
 class Sources:
-    """drives: those of the model first. layers: what the model reads. least: LEAST_PART_BYTES."""
+    """drives: those of the model first. layers: what the model reads."""
 
     def __init__(
         self,
         drives: Sequence[Drive],
         layers: Mapping[int, LayerExperts],
-        least: int = LEAST_PART_BYTES,
+        least: int | None = None,
     ) -> None:
         self.drives = tuple(drives)
         self._layers = layers
-        self._least = least
+        self._least = LEAST_PART_BYTES if least is None else least
         self._own = {drive.directory: drive for drive in drives if drive.mirror is None}
         self._mirrors = [drive for drive in drives if drive.mirror is not None]
         self._known: dict[tuple[int, int], tuple[Part, ...]] = {}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from colibri._native import Bell
+from colibri.errors import ContainerError
 from colibri.experts.job import Job, Readers, check
 from colibri.experts.sources import Copy, Drive, Part, Sources
 
@@ -25,8 +26,8 @@ class _Whole:
     parts: dict[Job, Part] = field(default_factory=dict)
     arrived: set[Drive] = field(default_factory=set)  # that bytes came from
     unreadable: set[Drive] = field(default_factory=set)
-    # Once the bytes were wrong: what they were, the drives they came from, the copies left to try.
-    wrong: Exception | None = None
+    # Once the bytes were wrong: the drives they came from, and the copies left to try.
+    wrong: bool = False
     suspects: set[Drive] = field(default_factory=set)
     left: list[Copy] = field(default_factory=list)
 
@@ -140,10 +141,10 @@ class StripedReaders:
             return None
         if job.error is None:
             check(job)
-            if job.error is not None and may_go_on and self._read_again(whole, job.error):
+            if job.error is not None and may_go_on and self._read_again(whole):
                 return None
-            if job.error is None and whole.wrong is not None:
-                self._blame(whole.suspects - whole.arrived, whole.wrong)
+            if job.error is None and whole.wrong:
+                self._blame(whole.suspects - whole.arrived, _damaged(job))
         del self._wholes[job]
         return job
 
@@ -158,16 +159,16 @@ class StripedReaders:
                 return True
         return False
 
-    def _read_again(self, whole: _Whole, error: Exception) -> bool:
+    def _read_again(self, whole: _Whole) -> bool:
         """The bytes are wrong: all are read once more, from one copy that was not yet tried alone.
 
         Which drive had the wrong ones is known when it was read alone, or another one was right.
         """
-        if whole.wrong is None:
-            whole.wrong, whole.suspects = error, set(whole.arrived)
+        if not whole.wrong:
+            whole.wrong, whole.suspects = True, set(whole.arrived)
             whole.left = self._sources.copies(whole.job.layer, whole.job.expert)
         if len(whole.arrived) == 1:
-            self._blame(whole.arrived, error)
+            self._blame(whole.arrived, _damaged(whole.job))
             whole.suspects -= whole.arrived
             whole.left = [copy for copy in whole.left if copy.drive not in whole.arrived]
         if not whole.left:
@@ -179,3 +180,7 @@ class StripedReaders:
     def _blame(self, drives: Iterable[Drive], error: Exception) -> None:
         for drive in drives:
             self._sources.failed(drive, error)
+
+
+def _damaged(job: Job) -> ContainerError:
+    return ContainerError(f"expert {job.expert} of layer {job.layer} is damaged here")
