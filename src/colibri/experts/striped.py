@@ -41,16 +41,11 @@ class StripedReaders:
 
     def __init__(self, sources: Sources, make: Callable[[Bell], Readers]) -> None:
         self._sources = sources
+        self._make = make
         self._bell = Bell()
-        self._pools: dict[Drive, Readers] = {}
+        self._pools: dict[Drive, Readers] = {}  # of those that were read from
         self._wholes: dict[Job, _Whole] = {}
         self._whole_of: dict[Job, _Whole] = {}  # by the job that reads a part
-        try:
-            for drive in sources.drives:
-                self._pools[drive] = make(self._bell)
-        except BaseException:
-            self.close()
-            raise
 
     def submit(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -104,6 +99,8 @@ class StripedReaders:
                 self._whole_of[part_job] = whole
                 queues.setdefault(part.drive, []).append(part_job)
         for drive, part_jobs in queues.items():
+            if drive not in self._pools:
+                self._pools[drive] = self._make(self._bell)
             self._pools[drive].submit(part_jobs)
 
     def _withdraw(self, whole: _Whole) -> bool:
