@@ -122,6 +122,9 @@ struct Readers::State {
   }
 
   void serve() {
+#ifdef __linux__
+    pthread_setname_np(pthread_self(), "expert-reader");
+#endif
     std::unique_lock lock(mutex);
     for (;;) {
       std::deque<Shared>* queue = nullptr;

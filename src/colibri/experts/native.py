@@ -9,7 +9,7 @@ from colibri.experts.files import ExpertFiles
 from colibri.experts.job import Job
 from colibri.experts.threads import PythonReaders
 
-PIECE_BYTES = int(os.environ.get("PB", 4 << 20))
+PIECE_BYTES = 4 << 20  # smaller ones cost bandwidth; large experts should not land all together
 _STEP_SECONDS = 0.05  # waits go in steps, so that Ctrl-C is seen
 _CAREFUL_SECONDS = 0.002  # between looks while a failed read is tried again
 
