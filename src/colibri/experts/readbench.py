@@ -7,16 +7,18 @@ file system that refuses such reads is not measured, and the defaults stand.
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
 from colibri.container.layerexperts import LayerExperts
+from colibri.experts.arena import Arena
 from colibri.experts.base import Multipliers, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.job import Job
 from colibri.experts.loader import Loader
 from colibri.experts.sources import Sources
+from colibri.experts.stage import LayerStage
 from colibri.hardware.pagecache import forget_pages
 
 READERS = (1, 2, 4, 8)
@@ -55,6 +57,17 @@ def choose(
         if buffered is not None and rates[readers] < WITHIN * buffered:
             return Choice(readers, "off")
     return Choice(readers, direct)
+
+
+def room(stages: Iterable[LayerStage], arena: Arena) -> tuple[list[LayerExperts], list[memoryview]]:
+    """To measure with before anything is read: the layers that have the largest slots, and some of
+    these."""
+    stages = list(stages)
+    size = max(stage.source.slot_bytes for stage in stages)
+    largest = [stage for stage in stages if stage.source.slot_bytes == size]
+    pools = dict.fromkeys(stage.cache.pool for stage in largest)
+    slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
+    return [stage.source for stage in largest], [arena.view(slot) for slot in slots]
 
 
 def fewest(rates: Mapping[int, float]) -> int:

@@ -20,7 +20,7 @@ from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, Re
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pools import Scope, make_caches, resize
-from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
+from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
 from colibri.experts.sources import Drive
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
@@ -68,12 +68,12 @@ class StreamedExperts:
         }
         chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
         if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
-            chosen = choose(*self._room(), read, direct)
+            chosen = choose(*room(self._stages.values(), self._arena), read, direct)
         self.readers = chosen.readers
         self.drives = tuple(drives)
         sources = None
         if drives:
-            _, slots = self._room()
+            _, slots = room(self._stages.values(), self._arena)
             sources = weighted_sources(drives, layers, disk_weights, slots, read, chosen)
         self._loader = Loader(chosen.readers, read, chosen.direct, sources)
         self._traffic = Traffic()
@@ -191,15 +191,6 @@ class StreamedExperts:
         self._loader.close()
         self._stages.clear()
         self._arena.close()
-
-    def _room(self) -> tuple[list[LayerExperts], list[memoryview]]:
-        """To measure reads with: the layers that have the largest slots, and some of these, which
-        are still empty."""
-        size = max(stage.source.slot_bytes for stage in self._stages.values())
-        stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
-        pools = dict.fromkeys(stage.cache.pool for stage in stages)
-        slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
-        return [stage.source for stage in stages], [self._arena.view(slot) for slot in slots]
 
     def _stage(self, layer: int) -> LayerStage:
         stage = self._stages.get(layer)
