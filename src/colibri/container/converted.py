@@ -42,12 +42,14 @@ Records = dict[tuple[int, int], TensorInfo]
 
 
 def read_converted(
-    path: Path, weights: WeightMap, others: Sequence[Path] = ()
+    path: Path, weights: WeightMap, others: Sequence[Path] = (), *, cut_short: bool = False
 ) -> tuple[Trunk, dict[int, LayerExperts]]:
-    """The trunk and the expert layers of a directory with a manifest. others: directories with more
-    of its files."""
+    """The trunk and the expert layers of a directory with a manifest.
+
+    others: directories with more of its files. cut_short: files may end behind their header.
+    """
     manifest = read_manifest(path)
-    tensors = _tensors(path, manifest, find_shards(path, others))
+    tensors = _tensors(path, manifest, find_shards(path, others), cut_short)
     records = {key: t for name, t in tensors.items() if (key := parse_record_name(name))}
     rest = {n: t for n, t in tensors.items() if parse_record_name(n) is None}
     trunk = _trunk(path, manifest, rest, weights)
@@ -55,12 +57,14 @@ def read_converted(
     return trunk, _layers(path, manifest, records, weights.experts)
 
 
-def _tensors(path: Path, manifest: Manifest, found: Mapping[str, Path]) -> dict[str, TensorInfo]:
+def _tensors(
+    path: Path, manifest: Manifest, found: Mapping[str, Path], cut_short: bool
+) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     for entry in manifest.files:
         if not entry.name.endswith(SUFFIX):
             continue
-        for name, info in _file(path, entry, found).items():
+        for name, info in _file(path, entry, found, cut_short).items():
             other = tensors.setdefault(name, info)
             if other is not info:
                 raise ContainerError(
@@ -69,11 +73,13 @@ def _tensors(path: Path, manifest: Manifest, found: Mapping[str, Path]) -> dict[
     return tensors
 
 
-def _file(path: Path, entry: FileEntry, shards: Mapping[str, Path]) -> dict[str, TensorInfo]:
+def _file(
+    path: Path, entry: FileEntry, shards: Mapping[str, Path], cut_short: bool
+) -> dict[str, TensorInfo]:
     if re.search(r"[/\\\0]", entry.name):
         raise ContainerError(f"{path / MANIFEST_NAME}: {shown(entry.name)} is no file name")
     file = shards.get(entry.name, path / entry.name)
-    found, _ = read_header(file)
+    found, _ = read_header(file, cut_short=cut_short)
     size = max((t.offset + t.nbytes for t in found.values()), default=None)
     if size not in (None, entry.size):
         raise ContainerError(f"{file}: {size} bytes, but the manifest says {entry.size}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
@@ -36,6 +36,29 @@ def read_shards(directory: Path, others: Sequence[Path] = ()) -> dict[str, Tenso
     tensors = _merge(directory, [found[name] for name in sorted(set(index.values()))])
     _check_places(directory, index, tensors)
     return tensors
+
+
+def read_outlines(
+    directory: Path,
+    absent: Callable[[Mapping[str, str]], dict[str, TensorInfo]],
+    others: Sequence[Path] = (),
+) -> dict[str, TensorInfo]:
+    """The same of a checkpoint that is not all there: shards may be cut short behind their header.
+
+    With an index, shards may be missing; `absent` gives their tensors from {name: shard}.
+    """
+    names = list_names(directory)
+    found = find_shards(directory, others)
+    index = _index(directory, names)
+    if index is None:
+        if not found:
+            refuse_foreign(directory, names)
+        shards = _without_index(directory, found)
+        return _merge(directory, [found[name] for name in shards], cut_short=True)
+    here = sorted(set(index.values()) & found.keys())
+    tensors = _merge(directory, [found[name] for name in here], cut_short=True)
+    _check_places(directory, {n: f for n, f in index.items() if f in here}, tensors)
+    return tensors | absent({n: f for n, f in index.items() if f not in here})
 
 
 def _index(directory: Path, names: list[str]) -> dict[str, str] | None:
@@ -136,7 +159,8 @@ def _check_complete(
     ]
     tail = missing == list(range(missing[0], start + total))
     hint = "the last ones: an incomplete download" if tail else "download them"
-    tensors = _merge(directory, [found[name] for name in sorted(group.values())])
+    there = [found[name] for name in sorted(group.values())]
+    tensors = _merge(directory, there, cut_short=True)
     raise ContainerError(
         f"{directory}: found {len(group)} of {total} shards with {len(tensors)} tensors; missing "
         f"({hint}): {_list(names, len(missing))}"
@@ -148,12 +172,14 @@ def _widths(name: str) -> list[int]:
     return [len(part) for part in name.removesuffix(SUFFIX).replace("-of-", "-").rsplit("-", 2)]
 
 
-def _merge(directory: Path, files: Iterable[Path]) -> dict[str, TensorInfo]:
+def _merge(
+    directory: Path, files: Iterable[Path], *, cut_short: bool = False
+) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     defects: list[str] = []
     for file in files:
         try:
-            found, _ = read_header(file)
+            found, _ = read_header(file, cut_short=cut_short)
         except ContainerError as e:
             defects.append(str(e))
             continue
