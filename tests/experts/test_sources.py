@@ -71,6 +71,20 @@ def test_three_drives_of_two_parts_each_get_their_share():
     np.testing.assert_allclose(nbytes / nbytes.sum(), 1 / 3, atol=0.02)
 
 
+@pytest.mark.parametrize("missing", [1, 2, 6, 40])
+def test_two_drives_of_two_to_one_read_half_as_fast_again(missing):
+    """By the bytes that each has to bring, whatever the experts: nothing is timed."""
+    size, rates = 830 * PAGE, (2.0, 1.0)
+    rng = np.random.default_rng(missing)
+    seconds = 0.0
+    for _ in range(50):
+        nbytes = np.zeros(2)
+        for expert in rng.permutation(64)[:missing]:
+            nbytes += [end - begin for begin, end in split(rates, size, 64 * PAGE, f"3 {expert}")]
+        seconds += max(nbytes / rates)
+    assert 50 * missing * size / rates[0] / seconds > 1.49
+
+
 @given(st.data())
 def test_a_cut_reads_what_the_whole_would(data):
     """Spans with a partly needed last page each, as a checkpoint has."""
