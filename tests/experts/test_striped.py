@@ -143,7 +143,9 @@ def test_lookahead_reads_from_all_too(make, layers, mirrors, expected, read):
     assert same(found, expected)
     stats = experts.stats()
     assert stats.prefetch_reads > 0
-    assert sum(drive.nbytes for drive in stats.drives) == stats.bytes_read
+    # Parts of guesses that were given up count too.
+    assert sum(drive.nbytes for drive in stats.drives) >= stats.bytes_read
+    assert all(drive.nbytes for drive in stats.drives)
 
 
 def one_warning(caplog, directory):
