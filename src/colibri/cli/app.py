@@ -18,6 +18,7 @@ COMMANDS = {
     "chat": "Talk with a model in the terminal.",
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",
+    "doctor": "Check a model and this machine, and say what to do.",
     "bench": "Measure speed, and how near it is to what the machine allows.",
 }
 

@@ -1,0 +1,44 @@
+"""Checks of what was asked for by variables and by the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colibri.config import SETTINGS, EngineConfig, unknown_variables
+from colibri.errors import ConfigError
+from colibri.planner.doctor.case import Case
+from colibri.planner.doctor.finding import Found, failed, passed, warned
+
+
+def variables(case: Case) -> Sequence[Found]:
+    """Each variable is known and can be read."""
+    environ = case.machine.environ
+    unset = "unset it or correct its name"
+    found = [warned(text, fix=unset) for text in unknown_variables(environ)]
+    known = []
+    for setting in SETTINGS:
+        names = [setting.env] + ([setting.upstream.env] if setting.upstream else [])
+        for name in names:
+            if text := environ.get(name):
+                known.append(f"{name}={text}")
+                found += _readable(name, text)
+    if found:
+        return found
+    return [passed(f"set: {', '.join(known)}" if known else "no variable is set")]
+
+
+def _readable(name: str, text: str) -> list[Found]:
+    try:
+        EngineConfig.resolve(environ={name: text}, file=None)
+    except ConfigError as error:
+        return [failed(str(error), name, fix="unset it or give a value it may have")]
+    return []
+
+
+def config_file(case: Case) -> Sequence[Found]:
+    """The configuration file can be read, and knows only settings."""
+    file = case.machine.config_file
+    if file is None:
+        return [passed("there is no configuration file")]
+    EngineConfig.resolve(environ={}, file=file)
+    return [passed("every key can be read", file)]
