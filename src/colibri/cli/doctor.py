@@ -25,7 +25,7 @@ _MEASURED_BYTES = 256 << 20
 
 
 @click.command("doctor")
-@click.argument("directory", required=False, metavar="MODEL")
+@click.argument("directory", required=False, metavar="[MODEL]")
 @click.option("--deep", is_flag=True, help="Check the checksum of every record (reads the model).")
 @click.option(
     "--sample",
