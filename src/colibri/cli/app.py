@@ -19,6 +19,7 @@ COMMANDS = {
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",
     "doctor": "Check a model and this machine, and say what to do.",
+    "verify": "Hold a converted model against its source.",
     "bench": "Measure speed, and how near it is to what the machine allows.",
 }
 
