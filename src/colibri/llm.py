@@ -50,7 +50,7 @@ class LLM:
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:
-        known = {f.name for f in fields(EngineConfig)} - {"model"}
+        known = {f.name for f in fields(EngineConfig)} - {"model", "profile"}
         for name in settings.keys() - known:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"

@@ -20,6 +20,7 @@ COMMANDS = {
     "info": "Say what a model is, without loading it.",
     "doctor": "Check a model and this machine, and say what to do.",
     "mirror": "Copy the hot experts to a second drive, to read from both.",
+    "tune": "Find settings that make a model faster on this machine.",
     "verify": "Hold a converted model against its source.",
     "bench": "Measure speed, and how near it is to what the machine allows.",
 }
