@@ -14,6 +14,7 @@ GOOD = Surroundings(
     storage=Storage("ext4", "nvme0n1", "x", False),
     cpu_path="avx2",
     rss_bytes=50_000_000,
+    neighbours=(),
     environ={"PATH": "/bin", "COLI_RAM": "1GB"},
     config_file=None,
     disk_rate=lambda extents: DiskRate(2e9, True, 1 << 20),

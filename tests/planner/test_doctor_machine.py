@@ -9,6 +9,7 @@ from doctor_kit import FACTS, GB, GOOD, HOST
 from colibri.config import EngineConfig
 from colibri.errors import ReadError
 from colibri.hardware.iobench import DiskRate, Extent
+from colibri.hardware.neighbours import Neighbour
 from colibri.llm import embedded_model
 from colibri.planner.doctor import disk, memory, processor, settings
 from colibri.planner.doctor.case import Case, ModelFiles
@@ -24,6 +25,10 @@ def host(**changes):
 
 def facts(**changes):
     return host(facts=replace(FACTS, **changes))
+
+
+def beside(command):
+    return replace(GOOD, neighbours=(Neighbour(7, 3 * GB, command),))
 
 
 def storage(**changes):
@@ -44,6 +49,7 @@ CHECKS = (
     memory.control_group,
     memory.swap,
     memory.huge_pages,
+    memory.others,
     processor.path,
     processor.governor,
     processor.affinity,
@@ -72,6 +78,8 @@ def test_a_good_machine_passes(check):
         (memory.swap, host(swap_bytes=0), "pass", "no swap"),
         (memory.huge_pages, host(huge_pages="never"), "warn", "switched off"),
         (memory.huge_pages, host(huge_pages=None), "pass", "does not say"),
+        (memory.others, beside("coli run x"), "warn", "process 7 (coli run x) holds 3,000 MB"),
+        (memory.others, beside(f"coli run -m {embedded_model()}"), "warn", "this very model"),
         (processor.path, replace(GOOD, cpu_path="scalar"), "warn", "scalar"),
         (processor.governor, host(governors=frozenset({"powersave"})), "warn", "powersave"),
         (

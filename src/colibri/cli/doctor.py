@@ -102,6 +102,7 @@ def _case(config: EngineConfig, depth: Depth, line: ProgressLine) -> Case:
     from colibri.hardware import probe
     from colibri.hardware.host import host
     from colibri.hardware.iobench import DiskRate, Extent, disk_bandwidth
+    from colibri.hardware.neighbours import neighbours
     from colibri.hardware.storage import storage_of
     from colibri.kernels.cpu import active_path
     from colibri.llm import embedded_model
@@ -118,6 +119,7 @@ def _case(config: EngineConfig, depth: Depth, line: ProgressLine) -> Case:
         storage=storage_of(path),
         cpu_path=active_path() if config.cpu == "auto" else config.cpu,
         rss_bytes=probe.rss_bytes(),
+        neighbours=neighbours(),
         environ=os.environ,
         config_file=default_file(os.environ),
         disk_rate=lambda extents: measured(tuple(extents)),

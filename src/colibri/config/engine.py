@@ -21,7 +21,7 @@ Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 class EngineSettings(TypedDict, total=False):
-    """The keyword arguments of LLM: the fields of EngineConfig but the model."""
+    """The keyword arguments of LLM: the fields of EngineConfig but the model and a profile."""
 
     ram: str
     cache_experts: int | None

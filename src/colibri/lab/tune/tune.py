@@ -10,11 +10,12 @@ from pathlib import Path
 
 import colibri
 from colibri.config import EngineConfig
-from colibri.errors import CapacityError, ColibriError
+from colibri.errors import ColibriError
 from colibri.hardware import probe
 from colibri.lab.tune.search import Found, Say, Search, Wishes
 from colibri.lab.tune.space import knobs, worth_trying
 from colibri.lab.tune.trial import Runner, TrialFailed
+from colibri.planner.budget import AVAILABLE_SHARE, this_machine
 from colibri.planner.profile import Machine, Profile, fingerprint
 
 
@@ -45,10 +46,7 @@ def _fixed(config: EngineConfig) -> str:
     """`auto` as a size: what is free now, of which other trials must not take more."""
     if config.ram != "auto":
         return config.ram
-    usable = probe.facts().usable_bytes * 9 // 10
-    if usable < 1:
-        raise CapacityError("there is no free memory to tune with")
-    return f"{usable}B"
+    return f"{max(1, int(this_machine().available_bytes * AVAILABLE_SHARE))}B"
 
 
 def profile_of(found: Found, model: Path) -> Profile:

@@ -18,6 +18,7 @@ from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.errors import ColibriError, ContainerError
 from colibri.hardware.host import Host
 from colibri.hardware.iobench import DiskRate, Extent
+from colibri.hardware.neighbours import Neighbour
 from colibri.hardware.storage import Storage
 from colibri.models.family import Family
 from colibri.models.registry import family_for
@@ -52,6 +53,7 @@ class Surroundings:
     storage: Storage
     cpu_path: str
     rss_bytes: int
+    neighbours: tuple[Neighbour, ...]
     environ: Mapping[str, str]
     config_file: Path | None
     disk_rate: Callable[[Sequence[Extent]], DiskRate]

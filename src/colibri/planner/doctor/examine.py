@@ -37,6 +37,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("memory.control_group", memory.control_group, ""),
     ("memory.swap", memory.swap, ""),
     ("memory.huge_pages", memory.huge_pages, ""),
+    ("memory.others", memory.others, ""),
     ("processor.path", processor.path, ""),
     ("processor.governor", processor.governor, ""),
     ("processor.affinity", processor.affinity, ""),

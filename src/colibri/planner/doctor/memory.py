@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from colibri.planner.budget import MB, Machine
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, passed, warned
-from colibri.planner.plan import MB, Machine, make_plan
+from colibri.planner.plan import make_plan
 
 _LITTLE_BYTES = 1_000 * MB
 _SWAPPED_SHARE = 0.2
@@ -23,7 +24,7 @@ def plan(case: Case) -> Sequence[Found]:
         case.model.family.sizes(config),
         config.max_position_embeddings,
         config.vocab_size,
-        Machine(total, facts.usable_bytes, case.machine.rss_bytes),
+        Machine(total, facts.usable_bytes, case.machine.rss_bytes, case.machine.neighbours),
     )
     few = min(made.slots.values(), default=0)
     of = max(made.experts_per_layer.values(), default=0)
@@ -82,6 +83,20 @@ def huge_pages(case: Case) -> Sequence[Found]:
     if mode is None:
         return [passed("the system does not say whether it has huge pages")]
     return [passed(f"transparent huge pages: {mode}", where)]
+
+
+def others(case: Case) -> Sequence[Found]:
+    """Other processes that run colibri: what they hold is not free for this one."""
+    found, path = [], str(case.model.path.absolute())
+    for other in case.machine.neighbours:
+        what = f"process {other.pid} ({other.command[:100]}) holds {other.rss_bytes / MB:,.0f} MB"
+        if path in other.command:
+            fix = "use that one, or end it: each process loads the model for itself"
+            found.append(warned(f"{what} and runs this very model", fix=fix))
+        else:
+            fix = "end it if its memory is needed: a plan made now counts on what it leaves"
+            found.append(warned(what, fix=fix))
+    return found or [passed("no other colibri runs here")]
 
 
 PLAN_FIX = "raise --ram, or lower what the message names"
