@@ -13,7 +13,7 @@ def speed(monkeypatch):
 
     def run(self, config, seconds):
         tps = [speeds["of"](config)] * 2
-        return Sample(tps, 0.1, 0.5, "same", 100, 4, True)
+        return Sample(tps, 0.1, 0.5, "same", 10**9, 10**8, 4, True)
 
     monkeypatch.setattr(trial.ProcessRunner, "run", run)
     monkeypatch.setattr("colibri.lab.tune.tune.os.cpu_count", lambda: 4)

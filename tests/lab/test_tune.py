@@ -29,7 +29,8 @@ def sample(speed, **changes):
         "ttft_seconds": 0.1,
         "hit_rate": 0.5,
         "digest": "same",
-        "peak_bytes": 100,
+        "budget_bytes": 10**9,
+        "peak_bytes": 9 * 10**8,
         "slots": 4,
         "resident": False,
     }
@@ -130,7 +131,7 @@ def test_a_gain_that_does_not_come_back_is_not_confirmed():
     ("bad", "word"),
     [
         (sample(99.0, digest="other"), "not the same, to the bit"),
-        (sample(99.0, peak_bytes=101), "more memory than the plan"),
+        (sample(99.0, peak_bytes=12 * 10**8), "more memory than the budget"),
         (TrialFailed("the system killed it"), "killed"),
     ],
 )

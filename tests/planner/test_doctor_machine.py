@@ -13,6 +13,7 @@ from colibri.hardware.neighbours import Neighbour
 from colibri.llm import embedded_model
 from colibri.planner.doctor import disk, memory, processor, settings
 from colibri.planner.doctor.case import Case, ModelFiles
+from colibri.planner.profile import Machine, Profile, fingerprint, profile_path, save
 
 
 def case(machine=GOOD, model=None, **config):
@@ -60,6 +61,7 @@ CHECKS = (
     disk.writable,
     settings.variables,
     settings.config_file,
+    settings.profile,
 )
 
 
@@ -144,3 +146,20 @@ def test_a_directory_that_cannot_be_written(monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: False)
     (found,) = disk.writable(case())
     assert (found.status, bool(found.fix)) == ("warn", True)
+
+
+def test_a_profile_is_named_and_a_damaged_one_is_not_used(tmp_path):
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    machine, model = replace(GOOD, environ=environ), embedded_model()
+    path = profile_path(model, environ)
+    save(path, Profile(
+        machine=Machine.here(model), model=fingerprint(model), name="demo", gain=0.1,
+        settings={"readers": 2}, base_tps=1.0, tps=1.1, noise=0.0, colibri="0", tuned_unix=0,
+    ))  # fmt: skip
+    (found,) = settings.profile(case(machine))
+    assert (found.status, found.where) == ("pass", str(path))
+    assert "readers 2" in found.what
+    path.write_text(path.read_text().replace("readers", "threads"))
+    (found,) = settings.profile(case(machine))
+    assert found.status == "warn"
+    assert "checksum" in found.what

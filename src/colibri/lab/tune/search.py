@@ -18,6 +18,9 @@ from colibri.lab.tune.trial import Runner, Sample, TrialFailed
 
 SLOWER_START = 1.2  # a first token may come so much later at most
 _CONFIRMING = 4  # trials
+# What is promised of a budget.
+_WITHIN = 1.02
+_SLACK_BYTES = 64_000_000
 
 Say = Callable[[str], None]
 Outcome = Literal["confirmed", "no gain", "not confirmed", "no time"]
@@ -109,8 +112,8 @@ class Search:
         if sample.digest != self._first.digest:
             self._note(settings, None, "disqualified: its answers are not the same, to the bit")
             return None
-        if sample.peak_bytes > self._first.peak_bytes:
-            self._note(settings, None, "disqualified: it takes more memory than the plan")
+        if sample.peak_bytes > self._first.budget_bytes * _WITHIN + _SLACK_BYTES:
+            self._note(settings, None, "disqualified: it takes more memory than the budget")
             return None
         self._note(settings, sample.speed)
         return sample

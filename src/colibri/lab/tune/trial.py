@@ -40,7 +40,8 @@ class Sample:
     ttft_seconds: float  # median
     hit_rate: float | None
     digest: str  # of all tokens and of some logits
-    peak_bytes: int  # of the plan
+    budget_bytes: int
+    peak_bytes: int  # the most that was planned, or that it had
     slots: int  # of the layer that has the fewest
     resident: bool  # every expert fits
 
@@ -126,7 +127,8 @@ def measure(config: EngineConfig, work: Work) -> Sample:
             ttft_seconds=statistics.median(p.ttft_seconds for p in passes[1:]),
             hit_rate=stats.hits / asked if asked else None,
             digest=digest.hexdigest(),
-            peak_bytes=plan.peak_bytes,
+            budget_bytes=plan.budget_bytes,
+            peak_bytes=max(plan.peak_bytes, stats.peak_rss_bytes),
             slots=min(plan.slots.values(), default=0),
             resident=all(plan.slots[n] >= of for n, of in plan.experts_per_layer.items()),
         )

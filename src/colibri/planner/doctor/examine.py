@@ -48,6 +48,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("disk.writable", disk.writable, ""),
     ("settings.variables", settings.variables, ""),
     ("settings.file", settings.config_file, "correct the file, or move it away"),
+    ("settings.profile", settings.profile, "run `coli tune` again"),
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colibri.config import SETTINGS, EngineConfig, unknown_variables
-from colibri.errors import ConfigError
+from colibri.errors import ColibriError, ConfigError
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, warned
+from colibri.planner.profile import load, profile_path
 
 
 def variables(case: Case) -> Sequence[Found]:
@@ -42,3 +43,17 @@ def config_file(case: Case) -> Sequence[Found]:
         return [passed("there is no configuration file")]
     EngineConfig.resolve(environ={}, file=file)
     return [passed("every key can be read", file)]
+
+
+def profile(case: Case) -> Sequence[Found]:
+    """What `coli tune` left for this model on this machine is whole, and is named."""
+    _ = case.model.names  # where there is no model, that is the news
+    path = profile_path(case.model.path, case.machine.environ)
+    if path is None or not path.is_file():
+        return [passed("`coli tune` has left no profile of this model on this machine")]
+    try:
+        settings = load(path, case.model.path).settings
+    except ColibriError as error:
+        return [warned(str(error), path, fix="run `coli tune` again; until then it is not used")]
+    chosen = ", ".join(f"{name} {value}" for name, value in settings.items())
+    return [passed(f"a profile of `coli tune`: {chosen}", path)]
