@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from colibri.layers.decoder import Block, Decoder, DecoderLayer, Mixer
+from colibri.layers.decoder import Decoder, DecoderLayer, Half, Mixer
 from colibri.layers.linear import Linear
 from colibri.layers.norm import RMSNorm
 from colibri.layers.rope import Rope
@@ -19,7 +19,7 @@ class Assembly:
     load: TrunkLoader
     rope: Rope
     mixer: Callable[[int], Mixer]
-    mlp: Callable[[int], Block]
+    mlp: Callable[[int], Half]
 
     def layer(self, i: int) -> DecoderLayer:
         prefix, eps = f"model.layers.{i}", self.config.rms_norm_eps

@@ -13,7 +13,9 @@ from colibri.container.trunk import load_matrix
 from colibri.errors import ContainerError
 from colibri.experts.base import Floats, Guess, Ids
 from colibri.experts.streamed import StreamedExperts
+from colibri.kernels.layer import step_rows
 from colibri.kernels.packing import BLOCK_ROWS
+from colibri.kvcache.base import LayerCache
 from colibri.kvcache.sequence import SequenceState
 from colibri.lab.verify.trunk import rows_of
 from colibri.layers.linear import Linear
@@ -99,15 +101,24 @@ class Side:
         """Through one more layer, in order."""
         loaded = self._assembly.layer(layer)
         caches = [loaded.mixer.new_cache(len(ids)) for ids in self._prompts]
-        if self._step is None:
-            states = [SequenceState([cache]) for cache in caches]
-            self._step = Step.of(list(zip(states, self._prompts, strict=True)))
-            self._step.rope = self._assembly.rope.tables(self._step.positions)
-            self._step.selection = [None] * len(self._prompts)
-        for rows, cache in zip(self._step.sequences, caches, strict=True):
+        step = self._step = self._step or self._first_step(caches)
+        for rows, cache in zip(step.sequences, caches, strict=True):
             # A layer finds its own by number, and there is but one.
             rows.state.layers = (cache,) * self.config.num_hidden_layers
-        self._y = loaded(self._x, self._y, self._step)
+            rows.state.kernels = [cache.kernel] * self.config.num_hidden_layers
+        assert step.rope is not None
+        stops = [rows.stop for rows in step.sequences]
+        kernels = [rows.state.kernels for rows in step.sequences]
+        step.kernel_rows = step_rows(step.positions, stops, *step.rope, kernels)
+        self._y = loaded(self._x, self._y, step)
+
+    def _first_step(self, caches: Sequence[LayerCache]) -> Step:
+        """All layers take one step: the indexer's choice goes from one to the next."""
+        states = [SequenceState([cache]) for cache in caches]
+        step = Step.of(list(zip(states, self._prompts, strict=True)))
+        step.rope = self._assembly.rope.tables(step.positions)
+        step.selection = [None] * len(self._prompts)
+        return step
 
     def logits(self) -> F32:
         """After the last layer: [rows, vocabulary]."""
