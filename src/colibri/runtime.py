@@ -130,7 +130,7 @@ class Runtime:
             f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
-            f"{_drives_text(experts.drives)}"
+            f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
         _warn(config, self.plan)
 
@@ -163,6 +163,11 @@ class Runtime:
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
+
+
+def _profile_text(config: EngineConfig) -> str:
+    taken = config.profile not in ("auto", "off")
+    return f", profile {Path(config.profile).name}" if taken else ""
 
 
 def _warn(config: EngineConfig, plan: Plan) -> None:
