@@ -255,6 +255,8 @@ SETTINGS: tuple[Setting, ...] = (
         "auto or numbers, a comma between them",
         "How much to read from the model's and each mirror's drive: 2,1; auto measures it.",
         _weights,
+    ),
+    Setting(
         "profile",
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
