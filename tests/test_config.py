@@ -142,6 +142,12 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"DIRECT": "1"}, {"direct": "on"}),
         ({"DIRECT": "0"}, {"direct": "off"}),
         ({"PILOT": "0"}, {"lookahead": "off"}),
+        ({"COLI_MODEL_MIRROR": "/a;/b,c"}, {"mirror": ("/a", "/b,c")}),
+        ({"COLI_MODEL_MIRROR": "/a", "COLI_MIRROR": "/b"}, {"mirror": ("/b",)}),
+        ({"COLI_MODEL_DIRS": "/a, /b"}, {"model_dirs": ("/a", "/b")}),
+        ({"COLI_MODEL_DIRS": "/a,b;/c"}, {"model_dirs": ("/a,b", "/c")}),
+        ({"COLI_DISK_WEIGHTS": "2, 1.5"}, {"disk_weights": (2.0, 1.5)}),
+        ({"COLI_DISK_WEIGHTS": "Auto"}, {}),
         ({"PILOT": "1"}, {"lookahead": 1}),
         ({"PILOT": "1", "COLI_LOOKAHEAD": "auto"}, {"lookahead": "auto"}),
         ({"COLI_READERS": "Auto"}, {"readers": "auto"}),
@@ -166,6 +172,12 @@ def test_upstream_variables(environ: dict[str, str], expected: dict[str, Any]) -
         ("RAM_GB", "lots"),
         ("RAM_GB", "24GB"),
         ("DIRECT", "yes"),
+        ("COLI_DISK_WEIGHTS", "2:1"),
+        ("COLI_DISK_WEIGHTS", "0,0"),
+        ("COLI_DISK_WEIGHTS", "1,-1"),
+        ("COLI_DISK_WEIGHTS", "nan"),
+        ("COLI_DISK_WEIGHTS", "inf,1"),
+        ("COLI_MODEL_MIRROR", "a\0b"),
     ],
 )
 def test_bad_variable_is_named_with_its_range(name: str, value: str) -> None:
@@ -242,4 +254,4 @@ def test_unknown_flag_is_refused() -> None:
 
 def test_keyword_arguments_of_llm_are_the_settings() -> None:
     fields = {field.name for field in dataclasses.fields(EngineConfig)}
-    assert set(EngineSettings.__annotations__) == fields - {"model"}
+    assert set(EngineSettings.__annotations__) == fields - {"model", "profile"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from colibri.cli import terminal
+from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
 from colibri.errors import ConfigError
@@ -44,7 +45,17 @@ def setting_option(field: str) -> Callable[[Command], Command]:
     if field == "model":
         return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
     text = f"{setting.help} [{setting.form}]"
+    if field == "mirror":
+        return click.option(
+            setting.flag, field, metavar="DIR", multiple=True, callback=_if_any, help=setting.help
+        )
     return click.option(setting.flag, field, metavar="VALUE", help=text)
+
+
+def _if_any(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    return values or None
 
 
 def sampling_options(command: Command) -> Command:
@@ -69,7 +80,14 @@ def sampling_options(command: Command) -> Command:
 
 def take_config(flags: dict[str, Any]) -> EngineConfig:
     """The configuration from these flags (taken out of the mapping), environment and file."""
-    return _resolve({setting.field: flags.pop(setting.field) for setting in SETTINGS})
+    given = {setting.field: flags.pop(setting.field) for setting in SETTINGS}
+    return with_profile(_resolve(given), given)
+
+
+def take(**flags: Any) -> EngineConfig:
+    """The configuration from some flags, environment and file, without a word on stray variables:
+    for a command that takes it in parts."""
+    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
 
 
 def take_model(flag: str | None) -> str | None:
