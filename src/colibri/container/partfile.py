@@ -20,7 +20,7 @@ from colibri.container.direct import PAGE, DirectFiles, aligned, pages
 from colibri.hardware.pagecache import forget_pages
 
 PIECE_BYTES = 4 << 20
-_BUFFERS = 4  # one being filled, one hashed, one written, one waiting
+_BUFFERS = 3  # one being filled, one hashed and written, one waiting
 _DIRECT_FROM_BYTES = 1 << 20
 _READERS = 2
 _DIRECT = getattr(os, "O_DIRECT", 0)
