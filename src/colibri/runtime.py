@@ -87,6 +87,7 @@ class Runtime:
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            verify=config.verify_reads == "on",
             direct=config.direct,
             cancelled=watch.cancelled,
         )
@@ -119,6 +120,11 @@ class Runtime:
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
         _warn(config, self.plan)
+        if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
+            logger.warning(
+                "--verify-reads: a model as downloaded has no checksums of its experts, so none is "
+                "checked; convert it: coli convert"
+            )
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()

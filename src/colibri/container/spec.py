@@ -101,7 +101,7 @@ def verify_record(record: U8, layer: int, expert: int, where: str) -> RecordTail
     stored = int.from_bytes(record[-_HASH_BYTES:].tobytes(), "little")
     if xxhash.xxh3_64_intdigest(record[:-_HASH_BYTES].data) != stored:
         raise ContainerError(
-            f"{where}: {record_name(layer, expert)}: damaged (its checksum does not match); "
+            f"{where}: expert {expert} of layer {layer} is damaged: its checksum does not match; "
             "restore this file or convert the model again"
         )
     return tail
