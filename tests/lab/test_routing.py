@@ -90,7 +90,7 @@ def test_a_guess_is_the_better_the_higher_its_rank():
 def test_the_ranks_have_the_stated_mean(recall):
     right = right_by_rank(recall, 64)
     assert abs(right.mean() - recall) < 0.02
-    assert (0 <= right).all()
+    assert (right >= 0).all()
     assert (np.diff(right) <= 0).all()
 
 
