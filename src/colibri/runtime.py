@@ -120,7 +120,7 @@ class Runtime:
             f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
             f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
-            f"{cpu.active_path()} on {cpu.num_threads()} threads"
+            f"{cpu.active_path()} on {cpu.num_threads()} threads{_profile_text(config)}"
         )
         _warn(config, self.plan)
         if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
@@ -157,6 +157,11 @@ class Runtime:
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
+
+
+def _profile_text(config: EngineConfig) -> str:
+    taken = config.profile not in ("auto", "off")
+    return f", profile {Path(config.profile).name}" if taken else ""
 
 
 def _warn(config: EngineConfig, plan: Plan) -> None:

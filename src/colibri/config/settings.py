@@ -31,6 +31,11 @@ def _memory(value: object) -> str:
     return value.strip()
 
 
+def _profile(value: object) -> str:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return word if word in ("auto", "off") else _path(value)
+
+
 def _whole(low: int, high: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         text = str(value).strip()
@@ -143,6 +148,12 @@ SETTINGS: tuple[Setting, ...] = (
         Upstream("CAP", _same),
     ),
     Setting(
+        "cache_share",
+        "1 to 100",
+        "Percent of the expert slots that fit to use: less is faster where the system caches well.",
+        _whole(1, 100),
+    ),
+    Setting(
         "context",
         "1 to 100000000",
         "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",
@@ -216,6 +227,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
         _choice("off", "auto", *range(1, 9)),
         Upstream("PILOT", _pilot, "0 (off) or a number of layers"),
+    ),
+    Setting(
+        "profile",
+        "auto, off or a file",
+        "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
+        _profile,
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}
