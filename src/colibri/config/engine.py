@@ -125,10 +125,10 @@ def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
-    known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
-    known |= known_names()
+    ours = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    known = ours | known_names()
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
-    return [f"{name} is set but means nothing here{_near(name, known)}" for name in strays]
+    return [f"{name} is set but means nothing here{_near(name, ours)}" for name in strays]
 
 
 def _near(name: str, known: set[str]) -> str:
