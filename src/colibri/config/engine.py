@@ -40,6 +40,9 @@ class EngineSettings(TypedDict, total=False):
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
+    model_dirs: tuple[str, ...]
+    mirror: tuple[str, ...]
+    disk_weights: tuple[float, ...] | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ class EngineConfig:
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
+    model_dirs: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
+    disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
@@ -127,6 +133,8 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
     ours = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
     known = ours | known_names()
+    known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    known |= {setting.upstream.env for setting in SETTINGS if setting.upstream}
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
     return [f"{name} is set but means nothing here{_near(name, ours)}" for name in strays]
 
