@@ -133,8 +133,6 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
     ours = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
     known = ours | known_names()
-    known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
-    known |= {setting.upstream.env for setting in SETTINGS if setting.upstream}
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
     return [f"{name} is set but means nothing here{_near(name, ours)}" for name in strays]
 

@@ -267,7 +267,7 @@ SETTINGS: tuple[Setting, ...] = (
         "directories, a semicolon between them",
         "Copies of the model's experts, on other drives, to read from too; may be repeated.",
         _paths(";"),
-        Upstream("COLI_MODEL_MIRROR", _same),
+        Upstream("COLI_MODEL_MIRROR", _same, "the same values"),
     ),
     Setting(
         "disk_weights",
