@@ -95,6 +95,7 @@ class Runtime:
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            verify=config.verify_reads == "on",
             direct=config.direct,
             drives=drives,
             disk_weights=config.disk_weights,
@@ -133,6 +134,11 @@ class Runtime:
             f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
         _warn(config, self.plan)
+        if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
+            logger.warning(
+                "--verify-reads: a model as downloaded has no checksums of its experts, so none is "
+                "checked; convert it: coli convert"
+            )
 
     def forecast(self, rates: Rates) -> Forecast:
         """What the plan is worth at these rates."""
