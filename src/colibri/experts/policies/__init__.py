@@ -4,9 +4,19 @@ from collections.abc import Callable
 
 from colibri.errors import ConfigError
 from colibri.experts.base import CachePolicy
+from colibri.experts.policies.lfru import LeastFrequentlyRecentlyUsed
 from colibri.experts.policies.lru import LeastRecentlyUsed
+from colibri.experts.policies.s3fifo import S3Fifo
+from colibri.experts.policies.slru import SegmentedLRU
+from colibri.experts.policies.tglru import TemporalGroups
 
-POLICIES: dict[str, Callable[[], CachePolicy]] = {"lru": LeastRecentlyUsed}
+POLICIES: dict[str, Callable[[], CachePolicy]] = {
+    "lru": LeastRecentlyUsed,
+    "slru": SegmentedLRU,
+    "lfru": LeastFrequentlyRecentlyUsed,
+    "s3fifo": S3Fifo,
+    "tglru": TemporalGroups,
+}
 
 
 def make_policy(name: str) -> CachePolicy:
