@@ -89,8 +89,9 @@ class Guesses:
 class CachePolicy(Protocol):
     """The order in which the experts of a pool of slots are given up.
 
-    A key is an expert's number + LAYER_KEYS x its layer's place in the pool. What a policy knows comes from the sequence of calls alone;
-    each call costs O(1) a key, amortised, however many slots there are.
+    A key is an expert's number + LAYER_KEYS x its layer's place in the pool. What a policy knows
+    comes from the sequence of calls alone; each call costs O(1) a key, amortised, however many
+    slots there are.
     """
 
     def __contains__(self, key: int) -> bool:

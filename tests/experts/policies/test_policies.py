@@ -86,11 +86,10 @@ def looks_per_miss(name, slots, calls=400, wanted=8):
     policy, rng = make_policy(name), np.random.default_rng(1)
     popularity = 1.0 / np.arange(1, 4 * slots + 1)
     popularity /= popularity.sum()
-    resident, looked, missed = 0, 0, 0
-    for k in range(slots):  # warm
-        policy.demand([4 * slots + k])
-        policy.admit(4 * slots + k)
-        resident += 1
+    looked, missed = 0, 0
+    for k in range(4 * slots, 5 * slots):  # full, of what nobody wants
+        policy.demand([k])
+        policy.admit(k)
     for _ in range(calls):
         union = sorted(rng.choice(4 * slots, wanted, replace=False, p=popularity).tolist())
         missing = [k for k in union if k not in policy]
