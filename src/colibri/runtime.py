@@ -1,10 +1,13 @@
 """From wishes to a running engine. Only here are implementations chosen."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
 from colibri.engine.request import Watch
@@ -15,6 +18,7 @@ from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
+from colibri.layers.traced import with_tracer
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.plan import (
@@ -26,6 +30,8 @@ from colibri.planner.plan import (
     make_plan,
 )
 from colibri.routing.base import RouterFactory, own_router
+from colibri.routing.trace import Header, LayerFacts
+from colibri.routing.tracing import Tracer
 
 logger = logging.getLogger("colibri")
 
@@ -81,9 +87,16 @@ class Runtime:
         planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         watch = Watch()
+        k = sizes.pair_bytes // (4 * model_config.hidden_size)  # as floats, an expert a pair
+        self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
+        if self.tracer is not None:
+            make_router = self.tracer.wrap(make_router)
         experts = self.experts = StreamedExperts(
             layers,
             slots_per_layer=dict(self.plan.slots),
+            policy=config.policy,
+            scope=config.cache_scope,
+            experts_per_token=k,
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
@@ -95,8 +108,9 @@ class Runtime:
             loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, experts)
             model = with_lookahead(model, experts, config.lookahead)
+            model = with_tracer(model, self.tracer)
         except BaseException:
-            experts.close()
+            _close(experts, self.tracer)
             raise
         engine = Engine(
             model,
@@ -109,7 +123,7 @@ class Runtime:
         )
         self._counters = engine.stats
         # Nothing else holds the engine, so its end gives the model's memory back.
-        self.thread = EngineThread(engine, at_end=experts.close)
+        self.thread = EngineThread(engine, at_end=partial(_close, experts, self.tracer))
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
@@ -141,6 +155,45 @@ class Runtime:
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
+
+
+def _tracer(
+    config: EngineConfig,
+    container: Container,
+    plan: Plan,
+    layers: Mapping[int, LayerExperts],
+    hidden: int,
+) -> Tracer | None:
+    if config.trace is None:
+        return None
+    return Tracer(
+        Path(config.trace),
+        Header(
+            model=container.path.absolute().name,
+            hidden_size=hidden,
+            layers=[_facts(layer, plan) for layer in layers.values()],
+            logits=config.trace_logits == "on",
+            policy=config.policy,
+            scope=config.cache_scope,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
+        ),
+    )
+
+
+def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
+    return LayerFacts(
+        layer.layer,
+        layer.num_experts,
+        expert_bytes=sum(span.nbytes for span in layer.reads(0)),
+        slot_bytes=layer.slot_bytes,
+        slots=plan.slots[layer.layer],
+    )
+
+
+def _close(experts: StreamedExperts, tracer: Tracer | None) -> None:
+    experts.close()
+    if tracer is not None:
+        tracer.close()
 
 
 def _warn(config: EngineConfig, plan: Plan) -> None:

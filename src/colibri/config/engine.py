@@ -18,6 +18,8 @@ Activations = Literal["int8x2", "int8"]
 CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
 Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
+Policy = Literal["auto", "lru", "slru", "lfru", "s3fifo", "tglru"]
+CacheScope = Literal["layer", "global"]
 
 
 class EngineSettings(TypedDict, total=False):
@@ -35,6 +37,10 @@ class EngineSettings(TypedDict, total=False):
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
+    policy: Policy
+    cache_scope: CacheScope
+    trace: str | None
+    trace_logits: Literal["on", "off"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,10 @@ class EngineConfig:
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
+    policy: Policy = "auto"
+    cache_scope: CacheScope = "layer"
+    trace: str | None = None
+    trace_logits: Literal["on", "off"] = "off"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -198,6 +198,30 @@ SETTINGS: tuple[Setting, ...] = (
         _choice("off", "auto", *range(1, 9)),
         Upstream("PILOT", _pilot),
     ),
+    Setting(
+        "policy",
+        "auto, lru, slru, lfru, s3fifo or tglru",
+        "Which cached expert is given up for another; auto: by the slots there are.",
+        _choice("auto", "lru", "slru", "lfru", "s3fifo", "tglru"),
+    ),
+    Setting(
+        "cache_scope",
+        "layer or global",
+        "Each layer keeps its expert slots, or all layers share them.",
+        _choice("layer", "global"),
+    ),
+    Setting(
+        "trace",
+        "file",
+        "Record which experts every token goes to, for coli replay and coli bench.",
+        _path,
+    ),
+    Setting(
+        "trace_logits",
+        "on or off",
+        "With --trace: record the routers' logits too.",
+        _choice("on", "off"),
+    ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}
 

@@ -14,7 +14,11 @@ Scope = Literal["layer", "global"]
 
 
 def make_caches(
-    layers: Mapping[int, LayerExperts], slots: Mapping[int, int], policy: str, scope: Scope
+    layers: Mapping[int, LayerExperts],
+    slots: Mapping[int, int],
+    policy: str,
+    scope: Scope,
+    experts_per_token: int,
 ) -> tuple[Arena, dict[int, LayerCache]]:
     """slots: of each layer. Raises ConfigError for an unknown policy, CapacityError."""
     groups = _groups(layers, scope)
@@ -23,7 +27,7 @@ def make_caches(
     caches: dict[int, LayerCache] = {}
     for group in groups:
         taken = arena.take(sizes[group[0]], sum(slots[n] for n in group))
-        pool = SlotPool(taken, make_policy(policy))
+        pool = SlotPool(taken, make_policy(policy, len(taken) / len(group) / experts_per_token))
         caches.update({n: LayerCache(layers[n].num_experts, pool) for n in group})
     return arena, dict(sorted(caches.items()))
 

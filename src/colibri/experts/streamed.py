@@ -37,6 +37,7 @@ class StreamedExperts:
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
     policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
+    experts_per_token: for the policy auto.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
@@ -52,6 +53,7 @@ class StreamedExperts:
         readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
         scope: Scope = "layer",
+        experts_per_token: int = 1,
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
         direct: DirectMode = "auto",
@@ -59,7 +61,7 @@ class StreamedExperts:
         read: ReadFunction = os.preadv,
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
-        self._arena, caches = make_caches(layers, capacities, policy, scope)
+        self._arena, caches = make_caches(layers, capacities, policy, scope, experts_per_token)
         self._stages = {
             n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
         }

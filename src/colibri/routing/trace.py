@@ -37,7 +37,7 @@ _MOST_RECORD = 1 << 30
 class LayerFacts(msgspec.Struct, frozen=True):
     layer: int
     experts: int
-    k: int
+    k: int = 0
     expert_bytes: int = 0  # read from disk for one
     slot_bytes: int = 0
     slots: int = 0  # of the run that was recorded

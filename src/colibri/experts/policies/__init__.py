@@ -19,8 +19,18 @@ POLICIES: dict[str, Callable[[], CachePolicy]] = {
 }
 
 
-def make_policy(name: str) -> CachePolicy:
-    """Raises ConfigError for a name that is none."""
+def make_policy(name: str, slots_per_token: float = 1.0) -> CachePolicy:
+    """name: of POLICIES, or auto. slots_per_token: slots a layer / experts a token wants of it.
+
+    Raises ConfigError for a name that is none.
+    """
+    name = auto_policy(slots_per_token) if name == "auto" else name
     if name not in POLICIES:
-        raise ConfigError(f"cache policy {name!r} is unknown; there is: {', '.join(POLICIES)}")
+        known = ", ".join(("auto", *POLICIES))
+        raise ConfigError(f"cache policy {name!r} is unknown; there is: {known}")
     return POLICIES[name]()
+
+
+def auto_policy(slots_per_token: float) -> str:
+    """What replays found best, or as good as the best (docs/cache.md)."""
+    return "lru"
