@@ -21,12 +21,12 @@ from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pairs import pair_up
-from colibri.experts.pools import Scope, make_caches, resize
+from colibri.experts.pools import Scope, make_arena, make_caches, resize
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
-from colibri.experts.walks import in_any_order, in_ascending_order
+from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
 from colibri.kernels.moe import moe_all
 
 
@@ -61,7 +61,12 @@ class StreamedExperts:
         read: ReadFunction = os.preadv,
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
-        self._arena, caches = make_caches(layers, capacities, policy, scope, experts_per_token)
+        sizes = {n: layer.slot_bytes for n, layer in layers.items()}
+        self._arena = make_arena(sizes, capacities)
+        experts = {n: layer.num_experts for n, layer in layers.items()}
+        caches = make_caches(
+            experts, sizes, capacities, policy, scope, experts_per_token, self._arena.take
+        )
         self._stages = {
             n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
         }
@@ -274,7 +279,7 @@ class StreamedExperts:
 
     def _outputs(self, pairs: int, hidden: int) -> Floats | None:
         """Room for an output a pair, if within bounds. Kept: fresh pages cost page faults."""
-        if pairs * hidden * 4 > self._pair_buffer_bytes:
+        if is_walked_in_order(pairs, hidden, self._pair_buffer_bytes):
             return None
         if len(self._pair_buffer) < pairs or self._pair_buffer.shape[1] != hidden:
             self._pair_buffer = np.empty((pairs, hidden), np.float32)
