@@ -166,6 +166,8 @@ def _tracer(
 ) -> Tracer | None:
     if config.trace is None:
         return None
+    if not layers:
+        raise ConfigError("this model has no routed experts, so there is no routing to record")
     return Tracer(
         Path(config.trace),
         Header(
