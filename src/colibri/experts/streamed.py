@@ -6,7 +6,6 @@ events, a row's expert outputs are added in ascending expert id: few pairs are w
 and combined at the end (decode), many are accumulated by a walk in that order (prefill).
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -20,14 +19,13 @@ from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
-from colibri.experts.pairs import pair_up
 from colibri.experts.pools import Scope, make_arena, make_caches, resize
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
 from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
-from colibri.kernels.moe import moe_all
+from colibri.kernels.moe import experts_of, moe_all
 
 
 class StreamedExperts:
@@ -41,7 +39,7 @@ class StreamedExperts:
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
-    read: as os.preadv. Raises ConfigError, CapacityError.
+    read: as for Loader. Raises ConfigError, CapacityError.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class StreamedExperts:
         verify: bool = False,
         direct: DirectMode = "auto",
         cancelled: Callable[[], bool] = lambda: False,
-        read: ReadFunction = os.preadv,
+        read: ReadFunction | None = None,
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
         sizes = {n: layer.slot_bytes for n, layer in layers.items()}
@@ -103,10 +101,10 @@ class StreamedExperts:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
             return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
-        pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
-        multiplier = Multiplier(stage, pairs, x, self._planes)
+        experts = experts_of(topk_ids, stage.source.num_experts)
+        multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
         outputs = self._outputs(topk_ids.size, x.shape[1])
-        return self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
+        return self._stream(stage, multiplier, experts, outputs, meanwhile)
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -188,7 +186,7 @@ class StreamedExperts:
         self._stages.clear()
         self._arena.close()
 
-    def _measure(self, read: ReadFunction, direct: DirectMode) -> Choice:
+    def _measure(self, read: ReadFunction | None, direct: DirectMode) -> Choice:
         """Into the slots, which are still empty, of the layers that have the largest."""
         size = max(stage.source.slot_bytes for stage in self._stages.values())
         stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
