@@ -32,5 +32,5 @@ def make_policy(name: str, slots_per_token: float = 1.0) -> CachePolicy:
 
 
 def auto_policy(slots_per_token: float) -> str:
-    """What replays found best, or as good as the best (docs/cache.md)."""
-    return "lru"
+    """What replays found best, or as good as the best, at every ratio (docs/cache.md)."""
+    return "lfru"

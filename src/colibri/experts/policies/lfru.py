@@ -7,7 +7,7 @@ from math import floor, log2
 
 from colibri.experts.base import LAYER_KEYS
 
-HALF_LIFE = 128  # calls of a layer after which a use counts half
+HALF_LIFE = 64  # calls of a layer after which a use counts half
 _STEPS = 8  # classes an octave of frequency; within one recency decides
 
 
@@ -39,13 +39,14 @@ class LeastFrequentlyRecentlyUsed:
         for key in keys:
             heat = self._heat.get(key)
             self._heat[key] = now if heat is None else now + log2(1 + 2 ** (heat - now))
-            if key in self:
-                self.remove(key)
+            if key in self._class_of:
+                self._move(key)
+            elif key in self._guessed:
+                del self._guessed[key]
                 self.admit(key)
 
     def admit(self, key: int) -> None:
-        index = floor(self._heat.get(key, 0.0) * _STEPS)
-        self._class_of[key] = index
+        index = self._class_of[key] = self._class(key)
         self._classes.setdefault(index, OrderedDict())[key] = None
         self._lowest = min(self._lowest, index)
         self._highest = max(self._highest, index)
@@ -65,6 +66,18 @@ class LeastFrequentlyRecentlyUsed:
         while self._lowest < self._highest and self._lowest not in self._classes:
             self._lowest += 1
         return list(islice(filter(evictable, self._order()), count))
+
+    def _class(self, key: int) -> int:
+        return floor(self._heat.get(key, 0.0) * _STEPS)
+
+    def _move(self, key: int) -> None:
+        """To the end of its class, or into another."""
+        index = self._class_of[key]
+        if self._class(key) == index:
+            self._classes[index].move_to_end(key)
+        else:
+            self.remove(key)
+            self.admit(key)
 
     def _order(self) -> Iterator[int]:
         yield from self._guessed
