@@ -19,7 +19,7 @@ from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
-from colibri.experts.pools import Scope, make_arena, make_caches, resize
+from colibri.experts.pools import Scope, make_arena, make_caches, resize, shrink
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
@@ -179,6 +179,19 @@ class StreamedExperts:
         sources = {layer: stage.source for layer, stage in self._stages.items()}
         capacities = _capacities(sources, slots_per_layer)
         resize(self._arena, sources, {n: s.cache for n, s in self._stages.items()}, capacities)
+
+    def shrink(self, nbytes: int) -> int:
+        """Gives at least so much resident memory back to the system, as far as each layer keeps a
+        slot; how much it was. Between calls only."""
+        self._settle(anyway=True)
+        sources = {layer: stage.source for layer, stage in self._stages.items()}
+        caches = {n: stage.cache for n, stage in self._stages.items()}
+        return shrink(self._arena, sources, caches, nbytes)
+
+    @property
+    def slots(self) -> int:
+        """Of all layers together."""
+        return sum(p.capacity for p in {stage.cache.pool for stage in self._stages.values()})
 
     def close(self) -> None:
         """Ends the readers, closes the files, gives the memory back. Nothing runs afterwards."""
