@@ -88,7 +88,6 @@ class Runtime:
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         watch = Watch()
-        k = sizes.pair_bytes // (4 * model_config.hidden_size)  # as floats, an expert a pair
         self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
         if self.tracer is not None:
             make_router = self.tracer.wrap(make_router)
@@ -97,7 +96,6 @@ class Runtime:
             slots_per_layer=dict(self.plan.slots),
             policy=config.policy,
             scope=config.cache_scope,
-            experts_per_token=k,
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,

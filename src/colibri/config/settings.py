@@ -201,7 +201,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "policy",
         "auto, lru, slru, lfru, s3fifo or tglru",
-        "Which cached expert is given up for another; auto: by the slots there are.",
+        "Which cached expert is given up for another; auto: what replays found best, lfru.",
         _choice("auto", "lru", "slru", "lfru", "s3fifo", "tglru"),
     ),
     Setting(

@@ -21,7 +21,6 @@ def make_caches(
     slots: Mapping[int, int],
     policy: str,
     scope: Scope,
-    experts_per_token: int,
     take: Take,
 ) -> dict[int, LayerCache]:
     """experts, sizes, slots: by layer, how many, bytes of a slot, how many.
@@ -31,7 +30,7 @@ def make_caches(
     caches: dict[int, LayerCache] = {}
     for group in _groups(sizes, scope):
         taken = take(sizes[group[0]], sum(slots[n] for n in group))
-        pool = SlotPool(taken, make_policy(policy, len(taken) / len(group) / experts_per_token))
+        pool = SlotPool(taken, make_policy(policy))
         caches.update({n: LayerCache(experts[n], pool) for n in group})
     return dict(sorted(caches.items()))
 

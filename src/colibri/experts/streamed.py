@@ -35,7 +35,6 @@ class StreamedExperts:
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
     policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
-    experts_per_token: for the policy auto.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
@@ -51,7 +50,6 @@ class StreamedExperts:
         readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
         scope: Scope = "layer",
-        experts_per_token: int = 1,
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
         direct: DirectMode = "auto",
@@ -62,9 +60,7 @@ class StreamedExperts:
         sizes = {n: layer.slot_bytes for n, layer in layers.items()}
         self._arena = make_arena(sizes, capacities)
         experts = {n: layer.num_experts for n, layer in layers.items()}
-        caches = make_caches(
-            experts, sizes, capacities, policy, scope, experts_per_token, self._arena.take
-        )
+        caches = make_caches(experts, sizes, capacities, policy, scope, self._arena.take)
         self._stages = {
             n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
         }

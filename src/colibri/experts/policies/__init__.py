@@ -19,18 +19,15 @@ POLICIES: dict[str, Callable[[], CachePolicy]] = {
 }
 
 
-def make_policy(name: str, slots_per_token: float = 1.0) -> CachePolicy:
-    """name: of POLICIES, or auto. slots_per_token: slots a layer / experts a token wants of it.
+# What auto stands for: in replays the best, or as good as the best, at every number of slots a layer
+# for the experts that a token wants of it (docs/cache.md).
+AUTO = "lfru"
 
-    Raises ConfigError for a name that is none.
-    """
-    name = auto_policy(slots_per_token) if name == "auto" else name
+
+def make_policy(name: str) -> CachePolicy:
+    """name: of POLICIES, or auto. Raises ConfigError for a name that is none."""
+    name = AUTO if name == "auto" else name
     if name not in POLICIES:
         known = ", ".join(("auto", *POLICIES))
         raise ConfigError(f"cache policy {name!r} is unknown; there is: {known}")
     return POLICIES[name]()
-
-
-def auto_policy(slots_per_token: float) -> str:
-    """What replays found best, or as good as the best, at every ratio (docs/cache.md)."""
-    return "lfru"

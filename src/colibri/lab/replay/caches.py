@@ -57,7 +57,6 @@ class CacheReplay:
             slots,
             policy,
             scope,
-            max((n.k for n in layers), default=1),
             lambda size, count: list(range(count)),
         )
         self._decode = Counts()

@@ -52,7 +52,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Row]
 
 
-def ratio(layers: Sequence[LayerFacts], slots: Mapping[int, int]) -> float:
+def _ratio(layers: Sequence[LayerFacts], slots: Mapping[int, int]) -> float:
     return sum(slots.values()) / sum(n.k for n in layers)
 
 
@@ -72,7 +72,7 @@ def row_of(
         scope=scope,
         capacity=capacity.text,
         slots=dict(slots),
-        ratio=ratio(layers, slots),
+        ratio=_ratio(layers, slots),
         pinned=pinned,
         hits=total.hits,
         misses=total.misses,

@@ -10,13 +10,13 @@ from itertools import chain, pairwise, product
 import numpy as np
 
 from colibri.errors import ConfigError
-from colibri.experts.policies import POLICIES, auto_policy
+from colibri.experts.policies import AUTO, POLICIES
 from colibri.experts.pools import Scope
 from colibri.lab.replay.belady import Belady
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.capacity import Capacity, pins_by_layer
 from colibri.lab.replay.demands import Demand, demands
-from colibri.lab.replay.outcome import Outcome, Row, ratio, row_of
+from colibri.lab.replay.outcome import Outcome, Row, row_of
 from colibri.routing.trace import LayerFacts, TraceFile
 
 OPTIMUM = "belady"
@@ -103,9 +103,7 @@ class _Cache:
         self.replay.forget_counts()
 
     def row(self) -> Row:
-        slots = self._capacity.slots(self._layers)
-        auto = auto_policy(ratio(self._layers, slots))
-        resolved = auto if self._policy == "auto" else self._policy
+        resolved = AUTO if self._policy == "auto" else self._policy
         return row_of(
             self._layers,
             self.replay.tally(),
