@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-PROMPT = ("run", "--max-tokens", "8", "--temperature", "0", "--lookahead", "off")
+PROMPT = ("run", "--ram", "600MB", "--max-tokens", "8", "--temperature", "0", "--lookahead", "off")
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def trace(coli, tmp_path):
     run = coli(
         *PROMPT, "--cache-experts", "6", "--trace", str(path), "--stats-json", str(stats), "Once"
     )
-    assert run.code == 0
+    assert run.code == 0, run.err
     return path, json.loads(stats.read_text())
 
 

@@ -19,8 +19,8 @@ POLICIES: dict[str, Callable[[], CachePolicy]] = {
 }
 
 
-# What auto stands for: in replays the best, or as good as the best, at every number of slots a layer
-# for the experts that a token wants of it (docs/cache.md).
+# What auto stands for: in replays the best, or as good as the best, at every ratio of slots a layer
+# to the experts that a token wants of it (docs/cache.md).
 AUTO = "lfru"
 
 
