@@ -19,6 +19,7 @@ class SlotPool:
         self.free = list(slots)
         self.caches: list[LayerCache] = []
         self._slots = list(slots)
+        self._experts = 0
         self._held: dict[int, None] = {}  # keys of experts held for good, in order
 
     @property
@@ -37,11 +38,12 @@ class SlotPool:
     @property
     def roomy(self) -> bool:
         """Whether there is a slot for every expert, so that none is ever given up."""
-        return len(self._slots) >= sum(cache.num_experts for cache in self.caches)
+        return len(self._slots) >= self._experts
 
     def join(self, cache: LayerCache) -> int:
         """Adds a layer; the key of its expert 0."""
         self.caches.append(cache)
+        self._experts += cache.num_experts
         return (len(self.caches) - 1) * LAYER_KEYS
 
     def owner(self, key: int) -> tuple[LayerCache, int]:
