@@ -132,7 +132,7 @@ class Runtime:
             f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
             f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
-            f"{cpu.active_path()} on {cpu.num_threads()} threads"
+            f"{cpu.active_path()} on {cpu.num_threads()} threads{_profile_text(config)}"
         )
         _warn(config, self.plan)
 
@@ -205,6 +205,11 @@ def _close(experts: StreamedExperts, tracer: Tracer | None) -> None:
     experts.close()
     if tracer is not None:
         tracer.close()
+
+
+def _profile_text(config: EngineConfig) -> str:
+    taken = config.profile not in ("auto", "off")
+    return f", profile {Path(config.profile).name}" if taken else ""
 
 
 def _warn(config: EngineConfig, plan: Plan) -> None:

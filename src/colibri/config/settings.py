@@ -31,6 +31,11 @@ def _memory(value: object) -> str:
     return value.strip()
 
 
+def _profile(value: object) -> str:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return word if word in ("auto", "off") else _path(value)
+
+
 def _whole(low: int, high: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         text = str(value).strip()
@@ -136,6 +141,12 @@ SETTINGS: tuple[Setting, ...] = (
         Upstream("CAP", _same),
     ),
     Setting(
+        "cache_share",
+        "1 to 100",
+        "Percent of the expert slots that fit to use: less is faster where the system caches well.",
+        _whole(1, 100),
+    ),
+    Setting(
         "context",
         "1 to 100000000",
         "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",
@@ -221,6 +232,10 @@ SETTINGS: tuple[Setting, ...] = (
         "on or off",
         "With --trace: record the routers' logits too.",
         _choice("on", "off"),
+        "profile",
+        "auto, off or a file",
+        "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
+        _profile,
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}
