@@ -232,6 +232,8 @@ SETTINGS: tuple[Setting, ...] = (
         "on or off",
         "With --trace: record the routers' logits too.",
         _choice("on", "off"),
+    ),
+    Setting(
         "profile",
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
