@@ -42,6 +42,9 @@ class EngineSettings(TypedDict, total=False):
     cache_scope: CacheScope
     trace: str | None
     trace_logits: Literal["on", "off"]
+    model_dirs: tuple[str, ...]
+    mirror: tuple[str, ...]
+    disk_weights: tuple[float, ...] | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class EngineConfig:
     cache_scope: CacheScope = "layer"
     trace: str | None = None
     trace_logits: Literal["on", "off"] = "off"
+    model_dirs: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
+    disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
@@ -130,6 +136,7 @@ def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
     known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    known |= {setting.upstream.env for setting in SETTINGS if setting.upstream}
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
     return [f"{name} is set but means nothing here{_near(name, known)}" for name in strays]
 

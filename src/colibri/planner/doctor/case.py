@@ -13,8 +13,8 @@ from colibri.container.jsonfile import read_json
 from colibri.container.lookalike import refuse_foreign
 from colibri.container.manifest import Manifest, read_manifest
 from colibri.container.reader import Container, open_container
-from colibri.container.shards import SUFFIX
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
+from colibri.container.spread import SUFFIX
 from colibri.errors import ColibriError, ContainerError
 from colibri.hardware.host import Host
 from colibri.hardware.iobench import DiskRate, Extent

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from colibri.container.header import read_header
-from colibri.container.shards import SUFFIX, read_shards
+from colibri.container.shards import read_shards
 from colibri.container.spec import MANIFEST_NAME
+from colibri.container.spread import SUFFIX
 from colibri.errors import ColibriError
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, warned
