@@ -260,6 +260,8 @@ SETTINGS: tuple[Setting, ...] = (
         "on or off",
         "With --trace: record the routers' logits too.",
         _choice("on", "off"),
+    ),
+    Setting(
         "model_dirs",
         "directories, a comma between them",
         "More directories that hold files of the model, each file in one of them.",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from colibri.container.layerexperts import LayerExperts
+from colibri.errors import ConfigError
 from colibri.experts.arena import Arena
 from colibri.experts.cache import LayerCache
 from colibri.experts.policies import make_policy
@@ -33,6 +34,22 @@ def make_caches(
         pool = SlotPool(taken, make_policy(policy))
         caches.update({n: LayerCache(experts[n], pool) for n in group})
     return dict(sorted(caches.items()))
+
+
+def slots_by_layer(
+    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
+) -> dict[int, int]:
+    """At most as many as a layer has experts. Raises ConfigError for less than one."""
+    capacities = {}
+    for layer, source in layers.items():
+        wanted = slots_per_layer if isinstance(slots_per_layer, int) else slots_per_layer[layer]
+        if wanted < 1:
+            raise ConfigError(
+                f"{wanted} cached experts for layer {layer}: at least 1 is needed "
+                "(--cache-experts, or more --ram)"
+            )
+        capacities[layer] = min(wanted, source.num_experts)
+    return capacities
 
 
 def make_arena(sizes: Mapping[int, int], slots: Mapping[int, int]) -> Arena:
