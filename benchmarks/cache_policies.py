@@ -1,6 +1,6 @@
 """Which cache policy is best, by replay: the embedded model on held-out prompts, and drawn routing.
 
-    python benchmarks/cache_policies.py [--work DIR] [--policy NAME,...] [--scope layer,global]
+    python benchmarks/cache_policies.py [--work DIR] [--what real,drawn] [--scope layer,global]
 
 Prints the tables of docs/cache.md. A ratio is slots a layer / experts a token; hit rates are those
 of decode.
@@ -49,7 +49,7 @@ def messages(turns: Sequence[str]) -> list[dict[str, str]]:
     return [{"role": roles[n % 2], "content": text} for n, text in enumerate(turns)]
 
 
-def draw(folder: Path, zipf: float, persistence: float, tokens: int = 1500) -> Path:
+def draw(folder: Path, zipf: float, persistence: float, tokens: int = 600) -> Path:
     """A trace of three layers with 64 experts, 8 a token, without a prompt."""
     layers = [LayerFacts(n, 64, 8, 1, 1) for n in range(3)]
     ids, _ = DrawnRows(Drawn(zipf, persistence), 0, [64] * 3, 8).rows(0, tokens)
@@ -71,9 +71,10 @@ def measure(path: Path, policies: Sequence[str], scopes: Sequence[str]) -> Rates
         scopes=scopes,  # type: ignore[arg-type]
     )
     found: Outcome = replay(trace, wanted)
-    print(f"  {path.stem}: {found.tokens} tokens", flush=True)
+    name = path.name.removesuffix(".trace")
+    print(f"  {name}: {found.tokens} tokens", flush=True)
     return {
-        (path.stem, row.scope, float(row.capacity[:-1]), row.policy): row.decode_hit_rate
+        (name, row.scope, float(row.capacity[:-1]), row.policy): row.decode_hit_rate
         for row in found.rows
     }
 
@@ -100,13 +101,19 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="Keeps the traces here, and takes those there.")
     parser.add_argument("--policy", default="auto,lru,slru,lfru,s3fifo,tglru")
     parser.add_argument("--scope", default="layer,global")
+    parser.add_argument("--what", default="real,drawn")
     given = parser.parse_args()
     policies, scopes = given.policy.split(","), given.scope.split(",")
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.work or Path(scratch)
-        real = sorted(folder.glob("*.trace")) or list(record_domains(folder))
-        drawn = [draw(folder, z, p) for z in (0, 0.8, 1.2) for p in (0, 0.3, 0.6, 0.9)]
-        for title, paths in (("Embedded model", real), ("Drawn routing", drawn)):
+        sets: dict[str, Sequence[Path]] = {}
+        if "real" in given.what:
+            traces = sorted(folder.glob("*.trace")) or list(record_domains(folder))
+            sets["Embedded model"] = traces
+        if "drawn" in given.what:
+            mixes = [(z, p) for z in (0, 0.8, 1.2) for p in (0, 0.3, 0.6, 0.9)]
+            sets["Drawn routing"] = [draw(folder, z, p) for z, p in mixes]
+        for title, paths in sets.items():
             rates: Rates = {}
             for path in paths:
                 rates |= measure(path, policies, scopes)
