@@ -114,6 +114,10 @@ _EXAMPLES = {
     "cpu": "avx2",
     "direct": "on",
     "lookahead": "2",
+    "policy": "lfru",
+    "cache_scope": "global",
+    "trace": "run.trace",
+    "trace_logits": "on",
 }
 
 

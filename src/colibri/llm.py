@@ -101,6 +101,11 @@ class LLM:
         """The executor with its cache and counters, for measuring: between answers only."""
         return self._runtime.experts
 
+    def restart_trace(self) -> None:
+        """Forgets what --trace recorded so far, for measuring: between answers only."""
+        if self._runtime.tracer is not None:
+            self._runtime.tracer.restart()
+
     @property
     def container(self) -> Container:
         """The model on disk."""

@@ -1,16 +1,19 @@
 """From wishes to a running engine. Only here are implementations chosen."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
 from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
+from colibri.errors import ConfigError
 from colibri.experts.base import DriveStats
 from colibri.experts.sources import Drive, open_drives
 from colibri.experts.streamed import StreamedExperts
@@ -18,6 +21,7 @@ from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
+from colibri.layers.traced import with_tracer
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
@@ -25,6 +29,8 @@ from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
 from colibri.routing.base import RouterFactory, own_router
+from colibri.routing.trace import Header, LayerFacts
+from colibri.routing.tracing import Tracer
 
 logger = logging.getLogger("colibri")
 
@@ -89,9 +95,14 @@ class Runtime:
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
+        self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
+        if self.tracer is not None:
+            make_router = self.tracer.wrap(make_router)
         experts = self.experts = StreamedExperts(
             layers,
             slots_per_layer=dict(self.plan.slots),
+            policy=config.policy,
+            scope=config.cache_scope,
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
@@ -106,8 +117,9 @@ class Runtime:
             loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, experts)
             model = with_lookahead(model, experts, config.lookahead)
+            model = with_tracer(model, self.tracer)
         except BaseException:
-            experts.close()
+            _close(experts, self.tracer)
             raise
         guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
         engine = Engine(
@@ -123,7 +135,7 @@ class Runtime:
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
         # Nothing else holds the engine, so its end gives the model's memory back.
-        self.thread = EngineThread(engine, at_end=experts.close)
+        self.thread = EngineThread(engine, at_end=partial(_close, experts, self.tracer))
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
@@ -169,6 +181,47 @@ class Runtime:
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
+
+
+def _tracer(
+    config: EngineConfig,
+    container: Container,
+    plan: Plan,
+    layers: Mapping[int, LayerExperts],
+    hidden: int,
+) -> Tracer | None:
+    if config.trace is None:
+        return None
+    if not layers:
+        raise ConfigError("this model has no routed experts, so there is no routing to record")
+    return Tracer(
+        Path(config.trace),
+        Header(
+            model=container.path.absolute().name,
+            hidden_size=hidden,
+            layers=[_facts(layer, plan) for layer in layers.values()],
+            logits=config.trace_logits == "on",
+            policy=config.policy,
+            scope=config.cache_scope,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
+        ),
+    )
+
+
+def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
+    return LayerFacts(
+        layer.layer,
+        layer.num_experts,
+        expert_bytes=sum(span.nbytes for span in layer.reads(0)),
+        slot_bytes=layer.slot_bytes,
+        slots=plan.slots[layer.layer],
+    )
+
+
+def _close(experts: StreamedExperts, tracer: Tracer | None) -> None:
+    experts.close()
+    if tracer is not None:
+        tracer.close()
 
 
 def _profile_text(config: EngineConfig) -> str:

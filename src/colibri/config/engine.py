@@ -20,6 +20,8 @@ CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotpr
 Direct = Literal["auto", "on", "off"]
 Numa = Literal["auto", "on", "off"]
 Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
+Policy = Literal["auto", "lru", "slru", "lfru", "s3fifo", "tglru"]
+CacheScope = Literal["layer", "global"]
 
 
 class EngineSettings(TypedDict, total=False):
@@ -40,6 +42,10 @@ class EngineSettings(TypedDict, total=False):
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
+    policy: Policy
+    cache_scope: CacheScope
+    trace: str | None
+    trace_logits: Literal["on", "off"]
     model_dirs: tuple[str, ...]
     mirror: tuple[str, ...]
     disk_weights: tuple[float, ...] | Literal["auto"]
@@ -65,6 +71,10 @@ class EngineConfig:
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
+    policy: Policy = "auto"
+    cache_scope: CacheScope = "layer"
+    trace: str | None = None
+    trace_logits: Literal["on", "off"] = "off"
     model_dirs: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     disk_weights: tuple[float, ...] | Literal["auto"] = "auto"

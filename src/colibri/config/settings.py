@@ -257,6 +257,30 @@ SETTINGS: tuple[Setting, ...] = (
         Upstream("PILOT", _pilot, "0 (off) or a number of layers"),
     ),
     Setting(
+        "policy",
+        "auto, lru, slru, lfru, s3fifo or tglru",
+        "Which cached expert is given up for another; auto: what replays found best, lfru.",
+        _choice("auto", "lru", "slru", "lfru", "s3fifo", "tglru"),
+    ),
+    Setting(
+        "cache_scope",
+        "layer or global",
+        "Each layer keeps its expert slots, or all layers share them.",
+        _choice("layer", "global"),
+    ),
+    Setting(
+        "trace",
+        "file",
+        "Record which experts every token goes to, for coli replay and coli bench.",
+        _path,
+    ),
+    Setting(
+        "trace_logits",
+        "on or off",
+        "With --trace: record the routers' logits too.",
+        _choice("on", "off"),
+    ),
+    Setting(
         "model_dirs",
         "directories, a comma between them",
         "More directories that hold files of the model, each file in one of them.",
