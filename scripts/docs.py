@@ -47,6 +47,13 @@ def _help_blocks() -> Iterator[str]:
         assert command is not None
         context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         yield f"```\n{command.get_help(context)}\n```\n"
+        yield from _subcommands(command, context)
+
+
+def _subcommands(command: click.Command, parent: click.Context) -> Iterator[str]:
+    for name, sub in getattr(command, "commands", {}).items():
+        context = click.Context(sub, parent=parent, info_name=name, terminal_width=WIDTH)
+        yield f"```\n{sub.get_help(context)}\n```\n"
 
 
 PARTS: dict[str, Callable[[], str]] = {

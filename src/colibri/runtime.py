@@ -1,16 +1,23 @@
 """From wishes to a running engine. Only here are implementations chosen."""
 
 import logging
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
 from colibri.errors import ConfigError
+from colibri.experts.learning import Learning
+from colibri.experts.pins import Pins, pin_limits
 from colibri.experts.streamed import StreamedExperts
+from colibri.experts.usagefile import Subject
+from colibri.experts.usagelog import UsageLog, usage_path
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
@@ -60,6 +67,11 @@ def open_model(path: Path, config: EngineConfig) -> Container:
     )
 
 
+def routed_layers(container: Container) -> dict[int, LayerExperts]:
+    """The routed experts of the layers that run: not those of drafts."""
+    return {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+
+
 class Runtime:
     """A model loaded, on its own thread, in token ids; text is the caller's."""
 
@@ -79,7 +91,8 @@ class Runtime:
             config, container, sizes, positions, self.vocab_size, _machine()
         )
         planes = 2 if config.activations == "int8x2" else 1
-        layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+        layers = routed_layers(container)
+        log = _usage_log(config, container, layers)
         watch = Watch()
         experts = self.experts = StreamedExperts(
             layers,
@@ -89,8 +102,10 @@ class Runtime:
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
             direct=config.direct,
             cancelled=watch.cancelled,
+            note=log.recorder.note,
         )
         try:
+            learning = Learning(log, Pins(config.pin, sizes.experts_per_token), experts)
             bits = self.plan.trunk_bits, self.plan.embed_bits
             loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, experts)
@@ -106,10 +121,16 @@ class Runtime:
             watch=watch,
             bytes_read=lambda: experts.stats().bytes_read,
             clock=clock,
+            turn_ended=learning.turn_ended,
         )
         self._counters = engine.stats
+
+        def at_end() -> None:
+            learning.close()
+            experts.close()
+
         # Nothing else holds the engine, so its end gives the model's memory back.
-        self.thread = EngineThread(engine, at_end=experts.close)
+        self.thread = EngineThread(engine, at_end)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
@@ -119,6 +140,14 @@ class Runtime:
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
         )
         _warn(config, self.plan)
+        limits = pin_limits(config.pin, experts.cached_layers(), sizes.experts_per_token)
+        if limits.asked_bytes > limits.nbytes:
+            logger.warning(
+                "--pin %s: that is %s MB of experts, and %s MB are pinned at most: every layer "
+                "keeps slots for the others",
+                config.pin,
+                *(f"{nbytes / 1e6:,.1f}" for nbytes in (limits.asked_bytes, limits.nbytes)),
+            )
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
@@ -141,6 +170,17 @@ class Runtime:
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
+
+
+def _usage_log(
+    config: EngineConfig, container: Container, layers: Mapping[int, LayerExperts]
+) -> UsageLog:
+    subject = Subject.of(container.path.absolute().name, container.config, layers)
+    embedded = config.model is None
+    path = usage_path(config.usage, container.path, subject, os.environ, embedded=embedded)
+    log = UsageLog(subject, config.usage_half_life, path)
+    log.load(named=config.usage not in ("auto", "off"))
+    return log
 
 
 def _warn(config: EngineConfig, plan: Plan) -> None:

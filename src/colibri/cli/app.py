@@ -18,6 +18,7 @@ COMMANDS = {
     "chat": "Talk with a model in the terminal.",
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",
+    "usage": "Show, export or reset which experts a model used.",
     "bench": "Measure speed, and how near it is to what the machine allows.",
 }
 

@@ -10,6 +10,7 @@ from colibri.config.engine import (
     cpu_of,
     default_file,
     unknown_variables,
+    usage_of,
 )
 from colibri.config.settings import OTHER_VARIABLES, SETTINGS, Setting, Upstream
 from colibri.config.sizes import SIZE_FORMS, parse_bytes
@@ -26,4 +27,5 @@ __all__ = [
     "default_file",
     "parse_bytes",
     "unknown_variables",
+    "usage_of",
 ]

@@ -35,6 +35,9 @@ class EngineSettings(TypedDict, total=False):
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
+    pin: str
+    usage: str
+    usage_half_life: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class EngineConfig:
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
+    pin: str = "auto"
+    usage: str = "auto"
+    usage_half_life: int = 50_000
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -95,6 +101,13 @@ def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
     setting = BY_FIELD["cpu"]
     text = environ.get(setting.env)
     return cast(CpuPath, setting.read(text, setting.env)) if text else None
+
+
+def usage_of(environ: Mapping[str, str]) -> str | None:
+    """COLI_USAGE, checked: whatever runs, a test suite for instance, leaves nothing behind."""
+    setting = BY_FIELD["usage"]
+    text = environ.get(setting.env)
+    return cast(str, setting.read(text, setting.env)) if text else None
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

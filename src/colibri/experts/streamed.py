@@ -23,6 +23,7 @@ from colibri.experts.cache import LayerCache
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pairs import pair_up
+from colibri.experts.pins import CachedLayer
 from colibri.experts.policies import make_policy
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
@@ -30,6 +31,12 @@ from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
 from colibri.experts.walks import in_any_order, in_ascending_order
 from colibri.kernels.moe import moe_all
+
+Note = Callable[[int, Ids], None]
+
+
+def _no_note(layer: int, topk_ids: Ids) -> None:
+    pass
 
 
 class StreamedExperts:
@@ -41,6 +48,7 @@ class StreamedExperts:
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
+    note: told of each call's layer and topk_ids once it is done.
     read: as os.preadv. Raises ConfigError, CapacityError.
     """
 
@@ -57,6 +65,7 @@ class StreamedExperts:
         direct: DirectMode = "auto",
         cancelled: Callable[[], bool] = lambda: False,
         read: ReadFunction = os.preadv,
+        note: Note = _no_note,
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
         slots: dict[int, int] = {}
@@ -80,6 +89,8 @@ class StreamedExperts:
         self._running: LayerStage | None = None
         self._planes = planes
         self._cancelled = cancelled
+        self._note = note
+        self._held: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
         self._pair_buffer_bytes = pair_buffer_bytes
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
 
@@ -100,11 +111,14 @@ class StreamedExperts:
         if self._ahead or stage.guesses:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
-            return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
-        pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
-        multiplier = Multiplier(stage, pairs, x, self._planes)
-        outputs = self._outputs(topk_ids.size, x.shape[1])
-        return self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
+            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
+        else:
+            pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
+            multiplier = Multiplier(stage, pairs, x, self._planes)
+            outputs = self._outputs(topk_ids.size, x.shape[1])
+            y = self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
+        self._note(layer, topk_ids)
+        return y
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -160,6 +174,26 @@ class StreamedExperts:
 
     def resident(self, layer: int) -> set[int]:
         return set(np.flatnonzero(self._stage(layer).cache.resident).tolist())
+
+    def cached_layers(self) -> dict[int, CachedLayer]:
+        """The cache as pinning sees it."""
+        return {
+            n: CachedLayer(s.cache.capacity, s.source.num_experts, s.source.slot_bytes)
+            for n, s in self._stages.items()
+        }
+
+    def hold(self, pins: Mapping[int, Collection[int]]) -> None:
+        """From now on these experts, by layer, and no others, keep their slots once they have them.
+
+        Costs no read: an absent one is held when a call has brought it in. Between calls only.
+        """
+        for layer, stage in self._stages.items():
+            wanted = frozenset(pins.get(layer, ()))
+            for expert in self._held[layer] - wanted:
+                stage.cache.unhold(expert)
+            for expert in wanted:
+                stage.cache.hold(expert)
+            self._held[layer] = wanted
 
     def reset(self) -> None:
         """Sets the counters to zero."""

@@ -17,6 +17,7 @@ class Sizes:
     state_bytes: int  # a position, over all layers
     activation_bytes: int  # a row of a step, at its widest point
     pair_bytes: int  # a row's expert outputs, one by one
+    experts_per_token: int = 1  # of a layer with routed experts
 
 
 def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:

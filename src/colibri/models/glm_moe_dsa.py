@@ -89,7 +89,7 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
     mlp = 3 * max(c.intermediate_size, c.moe_intermediate_size * c.n_shared_experts)
     row = 6 * (5 * c.hidden_size + max(attention, mlp)) + 4 * c.index_topk
     row += moe_scratch_bytes(c.hidden_size, c.num_experts_per_tok, c.moe_intermediate_size)
-    return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size)
+    return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size, c.num_experts_per_tok)
 
 
 def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:

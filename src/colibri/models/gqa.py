@@ -63,7 +63,8 @@ def gqa_sizes(
     # quantised copies.
     row = 5 * config.hidden_size + max(attention, 3 * widest_mlp)
     scratch = moe_scratch_bytes(config.hidden_size, experts_per_token, expert_inner)
-    return Sizes(state, 6 * row + scratch, 4 * experts_per_token * config.hidden_size)
+    pairs = 4 * experts_per_token * config.hidden_size
+    return Sizes(state, 6 * row + scratch, pairs, experts_per_token)
 
 
 def gqa_attention(

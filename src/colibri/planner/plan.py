@@ -11,6 +11,7 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
 from colibri.container.trunk import matrix_bytes
 from colibri.errors import CapacityError, ConfigError
+from colibri.experts.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
 
 TrunkBits = Literal["source", 8, 4]
@@ -53,6 +54,7 @@ class Plan:
     experts_per_layer: Mapping[int, int]
     trunk_bits: TrunkBits
     embed_bits: EmbedBits
+    pin_bytes: int = 0  # of the slots, at most: for the experts used most
 
     @property
     def arena_bytes(self) -> int:
@@ -82,9 +84,15 @@ class Plan:
                 f"prefill in chunks of {self.prefill_chunk} tokens",
             ),
             ("experts", self.arena_bytes, f"{held} of {of} a layer, {len(self.slots)} layers"),
+            *self._pins(),
             ("peak", self.peak_bytes, f"of a budget of {self.budget_bytes / MB:,.0f} MB"),
         )
         return [f"{name:<12}{size / MB:>10,.1f} MB  {why}".rstrip() for name, size, why in rows]
+
+    def _pins(self) -> list[tuple[str, int, str]]:
+        if not self.pin_bytes:
+            return []
+        return [("of these", self.pin_bytes, "at most pinned: kept for the experts used most")]
 
 
 def bits_text(bits: TrunkBits | EmbedBits) -> str:
@@ -114,6 +122,7 @@ def make_plan(
     pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
     activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
     slots = _slots(config, layers, budget - fixed - activations)
+    cached = {n: CachedLayer(slots[n], e.num_experts, e.slot_bytes) for n, e in layers.items()}
     plan = Plan(
         budget_bytes=budget,
         process_bytes=machine.rss_bytes + WORKING_BYTES,
@@ -128,6 +137,7 @@ def make_plan(
         experts_per_layer={n: layer.num_experts for n, layer in layers.items()},
         trunk_bits=trunk_bits,
         embed_bits=embed_bits,
+        pin_bytes=pin_limits(config.pin, cached, sizes.experts_per_token).nbytes,
     )
     if plan.peak_bytes > budget:
         raise CapacityError(_refusal(plan, shrinkable=container.stored_bits is None))
