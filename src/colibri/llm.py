@@ -46,7 +46,8 @@ class LLM:
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
     the embedded model. Other arguments are the fields of EngineConfig; of the environment only
-    COLI_CPU and COLI_USAGE are heeded. May be called from several threads: calls queue on the engine's own.
+    COLI_CPU and COLI_USAGE are heeded. May be called from several threads: calls queue on the
+    engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import golden
 from colibri import LLM, SamplingParams
 from colibri.engine.engine import Engine
-from colibri.engine.request import Call, Finished, Request, Token, Watch
+from colibri.engine.request import Call, Failed, Finished, Request, Token, Watch
 
 F32 = NDArray[np.float32]
 PARAMS = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
@@ -93,3 +93,15 @@ def test_a_call_waits_in_line_for_the_room_of_its_state(llm: LLM) -> None:
     run(engine)
     assert ran == [0]
     assert len(tokens_of(later)) == PARAMS.max_tokens
+
+
+def test_a_bias_beyond_the_vocabulary_is_refused_before_the_prompt_is_read(llm: LLM) -> None:
+    engine = engine_of(llm._engine.model)
+    params = SamplingParams(logit_bias={llm._engine.model.vocab_size: 1.0})
+    request = Request([5, 6], params)
+    engine.submit(request)
+    assert run(engine) == 0
+    failed = request.events.get_nowait()
+    assert isinstance(failed, Failed)
+    assert "logit_bias names token" in str(failed.error)
+    assert engine.stats.prefill_tokens == 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colibri.errors import ColibriError, ConfigError
-from colibri.sampling import Sampler, SamplingParams
+from colibri.sampling import Sampler, SamplingParams, check_bias
 from colibri.sampling.sampler import F32, best, candidates, draw, uniform
 
 
@@ -88,7 +88,8 @@ def test_logit_bias() -> None:
     assert choose(logits, temperature=0, logit_bias={2: 10.0}) == 2
     assert choose(logits, temperature=0, logit_bias={0: -100.0}) == 1
     with pytest.raises(ConfigError, match="token 3; the model's ids end at 2"):
-        choose(logits, logit_bias={3: 1.0})
+        check_bias(SamplingParams(logit_bias={3: 1.0}), vocab_size=3)
+    check_bias(SamplingParams(logit_bias={2: 1.0}), vocab_size=3)
 
 
 # Cuts

@@ -25,7 +25,7 @@ from colibri.kvcache.sequence import SequenceState
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.step import Step
-from colibri.sampling import Sampler
+from colibri.sampling import Sampler, check_bias
 
 F32 = NDArray[np.float32]
 
@@ -146,6 +146,7 @@ class Engine:
         limit = self._limit(request)
         try:
             check_ids(request.prompt_ids, self.model.vocab_size, self.context - 1)
+            check_bias(request.params, self.model.vocab_size)
             sampler = Sampler(request.params, request.prompt_ids)
             state = self._states.take(limit)
             self._running.append(Sequence(request, state, sampler, limit))

@@ -27,6 +27,11 @@ class ReadsAhead:
         """The experts of a layer that are on their way unclaimed."""
         return self._jobs.get(layer, ())
 
+    def beside(self, stage: LayerStage) -> int:
+        """How many are on their way unclaimed into slots of the layer's pool."""
+        sharing = (n for n in self._jobs if self._stages[n].cache.pool is stage.cache.pool)
+        return sum(len(self._jobs[n]) for n in sharing)
+
     def begin(self, stage: LayerStage, experts: Sequence[int], keep: Collection[int] = ()) -> None:
         """Begins to read what is absent, as far as there are slots; first the first ones.
 
@@ -37,9 +42,9 @@ class ReadsAhead:
         self._withdraw(stage, [e for e in self.of(stage.source.layer) if e not in repeated])
         keep = repeated.union(keep)
         for expert in experts:
-            if not stage.cache.is_absent(expert):
+            if stage.cache.has_slot(expert):
                 continue
-            slot = stage.cache.reserve(expert, keep)
+            slot = stage.cache.reserve_on_a_guess(expert, keep)
             if slot is None:
                 return
             job = stage.job(expert, slot, ahead=True)

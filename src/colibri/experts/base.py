@@ -86,26 +86,35 @@ class Guesses:
 
 
 class CachePolicy(Protocol):
-    """The order in which one layer's resident experts are given up; every call O(1)."""
+    """The order in which the experts of a pool of slots are given up.
 
-    def admit(self, expert: int) -> None:
-        """The expert has got a slot."""
+    Keys are numbers of (layer, expert). What a policy knows comes from the sequence of calls alone;
+    each call costs O(1) a key, amortised, however many slots there are.
+    """
+
+    def __contains__(self, key: int) -> bool:
+        """Whether the expert is in the order: has a slot that may be taken away."""
         ...
 
-    def admit_first_to_go(self, expert: int) -> None:
-        """The expert has got a slot on a guess: the next victim, until touched."""
+    def demand(self, keys: Sequence[int]) -> None:
+        """A layer's call asks for these experts, with or without slots."""
         ...
 
-    def touch(self, expert: int) -> None:
-        """The expert was used again."""
+    def admit(self, key: int) -> None:
+        """The expert has got a slot, since it was asked for."""
         ...
 
-    def remove(self, expert: int) -> None:
-        """The expert has lost its slot; unknown experts are ignored."""
+    def admit_first_to_go(self, key: int) -> None:
+        """The expert has got a slot on a guess: the next victim, until asked for."""
         ...
 
-    def victim(self, evictable: Callable[[int], bool]) -> int | None:
-        """The first expert in the policy's order that may go; it stays until removed."""
+    def remove(self, key: int) -> None:
+        """The expert has lost its slot, or keeps it for good; unknown experts are ignored."""
+        ...
+
+    def victims(self, count: int, evictable: Callable[[int], bool]) -> list[int]:
+        """The first `count` in the policy's order that may go, or fewer; they stay until
+        removed."""
         ...
 
 

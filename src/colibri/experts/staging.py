@@ -1,17 +1,16 @@
 """One call's experts on their way into the cache: what is missing, in flight, ready, in use."""
 
 import time
-from bisect import insort
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 
 from colibri.errors import Cancelled
+from colibri.experts.admission import GROUP, Admission
 from colibri.experts.ahead import ReadsAhead
 from colibri.experts.loader import Job, Loader
 from colibri.experts.stage import LayerStage
 from colibri.experts.traffic import Traffic
 
-_GROUP = 4
 _POLL_SECONDS = 0.05  # how long a cancel may go unseen while waiting
 
 
@@ -20,6 +19,7 @@ class Staging:
 
     Every expert is pinned from the moment it is ready until released. What is on its way on a
     guess is waited for. When a call is broken off, settle() puts the cache right.
+    in_order: the walk takes the experts in ascending order.
     """
 
     def __init__(
@@ -30,41 +30,32 @@ class Staging:
         experts: list[int],
         traffic: Traffic,
         cancelled: Callable[[], bool],
+        in_order: bool,
     ) -> None:
         self._stage, self._cache = stage, stage.cache
         self._loader, self._ahead = loader, ahead
         self._traffic = traffic
         self._cancelled = cancelled
         self._experts = experts
-        is_resident = stage.cache.resident
-        self.hits = [e for e in experts if is_resident[e]]
-        missing = [e for e in experts if not is_resident[e]]
-        claimed = ahead.claim(stage, missing)
-        self._missing = [e for e in missing if e not in claimed]
+        claimed = ahead.claim(stage, [e for e in experts if not stage.cache.resident[e]])
         self._coming = len(claimed)  # reads of this call
-        for expert in self.hits:
-            self._cache.pin(expert)
-        self._cache.touch(self.hits)
-        self._cache.hits += len(self.hits)
-        self._cache.misses += len(missing)
+        self._admission = Admission(stage.cache, experts, claimed, in_order)
+        self.hits = self._admission.hits
 
     @property
     def in_flight(self) -> int:
-        """Reads into the layer's slots, those of wrong guesses too."""
-        return self._coming + len(self._ahead.of(self._stage.source.layer))
+        """Reads into slots that the layer may get, those of wrong guesses too."""
+        return self._coming + self._ahead.beside(self._stage)
 
     @property
     def unfinished(self) -> bool:
         """Whether experts are still to come: in flight, or waiting for a slot."""
-        return self._coming > 0 or bool(self._missing)
+        return self._coming > 0 or bool(self._admission.waiting)
 
     def start_reads(self) -> None:
         """Starts as many of the missing reads as there are slots."""
-        while self._missing:
-            slot = self._cache.reserve(self._missing[0])
-            if slot is None:
-                return
-            self._loader.submit(self._stage.job(self._missing.pop(0), slot))
+        for expert, slot in self._admission.admit():
+            self._loader.submit(self._stage.job(expert, slot))
             self._coming += 1
 
     def wait(self) -> list[int]:
@@ -107,7 +98,7 @@ class Staging:
                 landed.append(job.expert)
             elif job.ahead:
                 self._cache.drop(job.expert)
-                insort(self._missing, job.expert)
+                self._admission.again(job.expert)
             else:
                 errors.append(job.error)
         if errors:
@@ -127,35 +118,15 @@ class Staging:
 
         These get theirs sooner, and the disk keeps busy.
         """
-        return experts[:_GROUP] if self._missing else experts
+        return experts[:GROUP] if self._admission.waiting else experts
 
     def release(self, experts: list[int]) -> None:
         for expert in experts:
             self._cache.unpin(expert)
 
-    def make_room(self) -> None:
-        """For a walk in ascending order: gives up hits that are needed late, if they leave the
-        reads of what comes before them hardly a slot, and the disk waits for the arithmetic."""
-        room = min(_GROUP, self._cache.capacity // 2)
-        while (
-            self._missing
-            and self.hits
-            and self.hits[-1] > self._missing[0]
-            and self._cache.capacity - len(self.hits) < room
-        ):
-            self.give_up_last()
-
     def give_up_last(self) -> None:
         """Evicts the ready expert that is needed last, to be read again when its turn comes."""
-        expert = next(e for e in reversed(self._experts) if self._cache.pinned(e))
-        self._cache.unpin(expert)
-        self._cache.drop(expert)
-        self._cache.evictions += 1
-        if self.hits and self.hits[-1] == expert:
-            self.hits.pop()
-            self._cache.hits -= 1
-            self._cache.misses += 1
-        insort(self._missing, expert)
+        self._admission.give_up_last(self._experts)
 
 
 def settle(
@@ -174,5 +145,5 @@ def settle(
             else:
                 stage.land_on_a_guess(job)
     ahead.forget()
-    for stage in stages.values():
-        stage.cache.recover()
+    for pool in dict.fromkeys(stage.cache.pool for stage in stages.values()):
+        pool.recover()

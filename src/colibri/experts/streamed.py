@@ -16,15 +16,13 @@ import numpy as np
 from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.ahead import ReadsAhead
-from colibri.experts.arena import Arena
 from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
-from colibri.experts.cache import LayerCache
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pairs import pair_up
 from colibri.experts.pins import CachedLayer
-from colibri.experts.policies import make_policy
+from colibri.experts.pools import Scope, make_caches, resize
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
@@ -45,6 +43,7 @@ class StreamedExperts:
     layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
+    policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
@@ -60,6 +59,7 @@ class StreamedExperts:
         planes: int = 2,
         readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
+        scope: Scope = "layer",
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
         direct: DirectMode = "auto",
@@ -68,15 +68,10 @@ class StreamedExperts:
         note: Note = _no_note,
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
-        slots: dict[int, int] = {}
-        for layer, source in layers.items():
-            slots[source.slot_bytes] = slots.get(source.slot_bytes, 0) + capacities[layer]
-        self._arena = Arena(slots)
-        self._stages: dict[int, LayerStage] = {}
-        for layer, source in layers.items():
-            taken = self._arena.take(source.slot_bytes, capacities[layer])
-            cache = LayerCache(source.num_experts, taken, make_policy(policy))
-            self._stages[layer] = LayerStage(source, cache, self._arena, verify)
+        self._arena, caches = make_caches(layers, capacities, policy, scope)
+        self._stages = {
+            n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
+        }
         chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
         if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
             chosen = self._measure(read, direct)
@@ -178,7 +173,7 @@ class StreamedExperts:
     def cached_layers(self) -> dict[int, CachedLayer]:
         """The cache as pinning sees it."""
         return {
-            n: CachedLayer(s.cache.capacity, s.source.num_experts, s.source.slot_bytes)
+            n: CachedLayer(s.cache.pool.share, s.source.num_experts, s.source.slot_bytes)
             for n, s in self._stages.items()
         }
 
@@ -212,11 +207,7 @@ class StreamedExperts:
         self._settle(anyway=True)
         sources = {layer: stage.source for layer, stage in self._stages.items()}
         capacities = _capacities(sources, slots_per_layer)
-        for layer, stage in self._stages.items():
-            self._arena.give_back(stage.cache.shrink(capacities[layer]))
-        for layer, stage in self._stages.items():
-            missing = capacities[layer] - stage.cache.capacity
-            stage.cache.grow(self._arena.take(stage.source.slot_bytes, missing))
+        resize(self._arena, sources, {n: s.cache for n, s in self._stages.items()}, capacities)
 
     def close(self) -> None:
         """Ends the readers, closes the files, gives the memory back. Nothing runs afterwards."""
@@ -228,7 +219,8 @@ class StreamedExperts:
         """Into the slots, which are still empty, of the layers that have the largest."""
         size = max(stage.source.slot_bytes for stage in self._stages.values())
         stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
-        slots = [stage.cache.any_slot for stage in stages][: READERS[-1]]
+        pools = dict.fromkeys(stage.cache.pool for stage in stages)
+        slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
         views = [self._arena.view(slot) for slot in slots]
         return choose([stage.source for stage in stages], views, read, direct)
 
@@ -270,7 +262,7 @@ class StreamedExperts:
         meanwhile: Callable[[], None],
     ) -> Floats:
         """The usual case of decode: one native call, and as little as possible around it."""
-        stage.cache.touch_all(topk_ids)
+        stage.cache.demand_resident(topk_ids)
         self._running = stage  # no hint may take a slot of this layer now
         try:
             meanwhile()
@@ -292,7 +284,13 @@ class StreamedExperts:
         self._unsettled, self._running = True, stage
         try:
             staging = Staging(
-                stage, self._loader, self._ahead, experts, self._traffic, self._cancelled
+                stage,
+                self._loader,
+                self._ahead,
+                experts,
+                self._traffic,
+                self._cancelled,
+                in_order=outputs is None,
             )
             staging.start_reads()
             meanwhile()

@@ -20,7 +20,6 @@ def in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> F
 
 def in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[int]) -> Floats:
     y = multiplier.zeros()
-    staging.make_room()
     done = 0
     while done < len(experts):
         staging.check_cancelled()

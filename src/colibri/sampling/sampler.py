@@ -80,13 +80,17 @@ class Sampler:
     def _biased(self, scores: F32) -> F32:
         if not len(self._bias_ids):
             return scores
-        if (largest := int(self._bias_ids.max())) >= len(scores):
-            raise ConfigError(
-                f"logit_bias names token {largest}; the model's ids end at {len(scores) - 1}"
-            )
         scores = scores.copy()
         scores[self._bias_ids] += self._bias
         return scores
+
+
+def check_bias(params: SamplingParams, vocab_size: int) -> None:
+    """Before a prompt is read in vain."""
+    if (largest := max(params.logit_bias, default=0)) >= vocab_size:
+        raise ConfigError(
+            f"logit_bias names token {largest}; the model's ids end at {vocab_size - 1}"
+        )
 
 
 def _check(scores: F32, position: int) -> None:
