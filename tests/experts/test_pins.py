@@ -115,7 +115,7 @@ def test_pins_follow_a_new_workload_however_long_the_history():
     pins, layers = Pins("auto", k), {0: LAYER}
     assert set(pins.revise(old, layers)[0]) == set(range(8))
     known = old
-    for _ in range(20):  # turns of 100 tokens: two half-lives
+    for _ in range(15):  # turns of 100 tokens: one and a half half-lives
         recorder.note(0, np.tile(np.arange(8, 16, dtype=np.int32), (100, 1)))
         known = known.then(recorder.take(), half_life)
         pinned = pins.revise(known, layers)[0]

@@ -71,3 +71,9 @@ def test_heat_of_a_longer_half_life_is_scaled_to_what_this_one_gathers():
     assert counts.heat[1][0] == pytest.approx(9 * counts.heat[1][1])
     same = Counts(100, {1: 200}, {1: np.array([150.0, 50.0])})
     assert same.bounded(1000).heat[1].tolist() == [150.0, 50.0]
+
+
+def test_counts_of_a_long_prompt_age_within_it():
+    recorder = UsageRecorder({1: 4}, 1000)
+    recorder.note(1, np.zeros((100_000, 1), np.int32))
+    assert recorder.counts().heat[1][0] == pytest.approx(1000 / np.log(2))

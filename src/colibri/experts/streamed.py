@@ -190,6 +190,10 @@ class StreamedExperts:
                 stage.cache.hold(expert)
             self._held[layer] = wanted
 
+    def held(self, layer: int) -> frozenset[int]:
+        """What hold() asked for last."""
+        return self._held[layer]
+
     def reset(self) -> None:
         """Sets the counters to zero."""
         vars(self._traffic).update(vars(Traffic()))

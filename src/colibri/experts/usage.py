@@ -105,8 +105,16 @@ class UsageRecorder:
         tokens = max(self._rows.values()) - self._counts.tokens
         selections = {layer: int(counted.sum()) for layer, counted in found.items()}
         self._forget_notes()
-        self._counts = self._counts.then(Counts(tokens, selections, found), self._half_life_tokens)
+        kept = _kept_meanwhile(tokens / self._half_life_tokens)
+        heat = {layer: kept * counted for layer, counted in found.items()}
+        self._counts = self._counts.then(Counts(tokens, selections, heat), self._half_life_tokens)
 
     def _counted(self, layer: int) -> Heat:
         ids = np.frombuffer(b"".join(self._noted[layer]), np.int32)
         return np.bincount(ids, minlength=self._experts[layer]).astype(np.float64)
+
+
+def _kept_meanwhile(half_lives: float) -> float:
+    """What is left, on average, of counts that came evenly in this time, at its end."""
+    decay = half_lives * math.log(2)
+    return -math.expm1(-decay) / decay if decay > 0 else 1.0
