@@ -178,9 +178,10 @@ class CacheMachine(RuleBasedStateMachine):
     def reserve(self, expert):
         if self.owned(expert):
             return
+        full = len(self.fixed()) == self.cache.pool.capacity
         slot = reserve(self.cache, expert)
         assert slot not in self.held.values()
-        assert (slot is None) == (len(self.fixed()) == self.cache.pool.capacity)
+        assert (slot is None) == full
         if slot is not None:
             self.held[expert] = slot
 
@@ -189,10 +190,11 @@ class CacheMachine(RuleBasedStateMachine):
         if self.owned(expert):
             return
         kept = [e for e in keep if self.cache.resident[e]]
+        full = len(self.fixed() | set(kept)) == self.cache.pool.capacity
         slot = self.cache.reserve_on_a_guess(expert, keep)
         assert all(self.cache.resident[kept])
         assert slot not in self.held.values()
-        assert (slot is None) == (len(self.fixed() | set(kept)) == self.cache.pool.capacity)
+        assert (slot is None) == full
         if slot is not None:
             self.held[expert] = slot
 
