@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from convert_kit import Model, Tensors, tree, write_checkpoint
 
+from colibri.container.lock import locked
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.convert import convert
-from colibri.convert.destination import locked
 from colibri.errors import (
     CapacityError,
     ConfigError,
@@ -221,7 +221,10 @@ def test_hidden_files_and_a_fresh_mount_are_no_obstacle(source: Path, tmp_path: 
 
 
 def test_two_conversions_at_once(source: Path, tmp_path: Path) -> None:
-    with locked(tmp_path / "out"), pytest.raises(ConfigError, match="another conversion"):
+    with (
+        locked(tmp_path / "out", "conversion"),
+        pytest.raises(ConfigError, match="another conversion"),
+    ):
         run(source, tmp_path / "out")
     run(source, tmp_path / "out")
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from colibri.cli import terminal
 from colibri.cli.conversion import closing_line, conversion_progress
+from colibri.cli.interrupt import stop_on_interrupt
 from colibri.cli.loading import show_warnings
 from colibri.errors import Cancelled
 
@@ -61,7 +57,7 @@ def command(
     Ctrl-C stops; the same command goes on where it stopped.
     """
     show_warnings()
-    with _stop_on_interrupt() as stop, conversion_progress(quiet) as progress:
+    with stop_on_interrupt() as stop, conversion_progress(quiet) as progress:
         manifest = _convert(
             source,
             destination,
@@ -88,20 +84,3 @@ def _convert(source: Path, destination: Path, **wishes: Any) -> Manifest:
         return convert(source, destination, weights=weights, family=family.name, **wishes)
     except (Cancelled, KeyboardInterrupt):
         raise Cancelled("stopped; run the same command again to go on from here") from None
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[Event]:
-    """The first Ctrl-C asks the conversion to stop at a good point, the second insists."""
-    stop = Event()
-
-    def interrupted(_signal: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -22,7 +22,7 @@ from colibri.container.spec import ALIGNMENT
 from colibri.errors import CapacityError, ContainerError
 
 PART_SUFFIX = ".part"
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 Chunk = bytes | npt.NDArray[np.uint8]
 Step = Callable[[int], None]  # called every few MB with the bytes to be written; may raise to stop
@@ -72,8 +72,8 @@ class FileWriter:
         with self._refusals():
             self._file = PartFile(self._part, size)
 
-    def fill(self, chunks: Iterable[Chunk], step: Step | None = None) -> None:
-        """Write `chunks`, which must be of the planned size in all."""
+    def fill(self, chunks: Iterable[Chunk], step: Step | None = None) -> str:
+        """Write `chunks`, which must be of the planned size in all; the SHA-256 of the whole."""
         step = step or _nothing
         with self._refusals():
             for chunk in chunks:
@@ -83,6 +83,7 @@ class FileWriter:
             raise ContainerError(
                 f"{self._path}: {self._file.size} bytes written, {self._size} were planned"
             )
+        return self._sha256
 
     def publish(self, step: Step | None = None, *, verify: bool = True) -> Written:
         """Make the file durable, read it back and give it its name."""
@@ -110,7 +111,7 @@ class FileWriter:
             with naming_the_file(self._path):
                 yield
         except OSError as error:
-            if error.errno not in _FULL_DISK:
+            if error.errno not in FULL_DISK:
                 raise
             self.close()  # what it took is free again, and told as such
             raise CapacityError(_full_disk_message(self._path, self._size)) from error
@@ -139,7 +140,7 @@ def naming_the_file(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL_DISK:
+        if error.errno in FULL_DISK:
             raise
         raise ContainerError(f"{path}: cannot be written: {error.strerror or error}") from error
 

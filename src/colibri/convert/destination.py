@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
-import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
@@ -34,26 +30,6 @@ def check_places(source: Path, destination: Path) -> None:
     a, b = source.resolve(), destination.resolve()
     if a == b or (destination.exists() and source.samefile(destination)):
         raise ConfigError(f"{destination}: source and destination are the same directory")
-
-
-@contextlib.contextmanager
-def locked(destination: Path) -> Iterator[None]:
-    """Make the directory and hold it against a second conversion."""
-    with naming_the_file(destination):
-        destination.mkdir(parents=True, exist_ok=True)
-        fd = os.open(destination, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            # Some network file systems know no such lock; the rest of the conversion is safe.
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise ConfigError(
-                    f"{destination}: another conversion is writing here; wait for it or stop it"
-                ) from None
-        yield
-    finally:
-        os.close(fd)
 
 
 def check_empty(destination: Path, force: bool) -> None:

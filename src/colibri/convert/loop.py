@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from colibri.container.lock import locked
 from colibri.container.manifest import Manifest, manifest_bytes
 from colibri.container.shards import read_shards
 from colibri.container.spec import MANIFEST_NAME
@@ -18,7 +19,6 @@ from colibri.convert.destination import (
     check_places,
     check_space,
     delete_source_file,
-    locked,
     remove_manifest,
     remove_unfinished,
 )
@@ -83,7 +83,7 @@ def convert(
     """
     policy = Policy(scheme, draft_scheme, store_trunk)
     check_places(source, destination)
-    with locked(destination):
+    with locked(destination, "conversion"):
         journal = None if force else load_journal(destination)
         if journal is None and not force:
             done = finished_manifest(source, destination, policy, family)

@@ -67,8 +67,17 @@ def free_bytes(path: Path) -> int:
 
     Raises OSError if not even a parent can be looked at.
     """
-    existing = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    return psutil.disk_usage(str(existing)).free
+    return psutil.disk_usage(str(existing(path))).free
+
+
+def disk_bytes(path: Path) -> int:
+    """The size of the file system where `path` is, or will be once made."""
+    return psutil.disk_usage(str(existing(path))).total
+
+
+def existing(path: Path) -> Path:
+    """The path itself, or the nearest parent that is there."""
+    return next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
 
 
 def _cpu_model(cpuinfo: Path) -> str | None:
