@@ -15,7 +15,7 @@ import pytest
 from colibri.kernels import cpu, packing
 from colibri.kernels.attention import attend
 from colibri.kernels.matmul import matmul
-from colibri.kernels.moe import ExpertLayout, moe
+from colibri.kernels.moe import ExpertLayout, moe_all
 from colibri.kernels.packing import DenseMatrix, Matrix, pack_matrix
 
 RNG = np.random.default_rng(0)
@@ -88,9 +88,9 @@ def test_moe_of_one_token(benchmark: Any, beyond_cache: int, scheme: Any) -> Non
     base = start + np.arange(len(pool), dtype=np.uint64) * np.uint64(body.nbytes)
     parts = np.stack([base, base, base + np.uint64(down)], 1).reshape(count, chosen, 3)
     layout, scales = ExpertLayout(scheme, hidden, inner), np.float32([mults] * chosen)
-    pairs = np.arange(chosen + 1), np.zeros(chosen, np.int64), np.full(chosen, 1 / 8, np.float32)
-    x, y, turn = normal(1, hidden), np.zeros((1, hidden), np.float32), itertools.cycle(parts)
-    benchmark(lambda: moe(layout, next(turn), scales, *pairs, x, 2, y, None))
+    routing = np.arange(chosen, dtype=np.int32)[None], np.full((1, chosen), 1 / 8, np.float32)
+    x, turn = normal(1, hidden), itertools.cycle(parts)
+    benchmark(lambda: moe_all(layout, next(turn), scales, *routing, x, 2))
     rate(benchmark, "GB/s", chosen * body.nbytes)
 
 

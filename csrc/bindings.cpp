@@ -35,4 +35,5 @@ NB_MODULE(_native, m) {
   bind_matmul(m);
   bind_ops(m);
   bind_measure(m);
+  bind_readers(m);
 }

@@ -2,24 +2,41 @@
 #pragma once
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace coli {
 
 struct Pairs {
-  std::vector<uint64_t> parts;      // [experts of the union, 3]
-  std::vector<float> multipliers;   // [experts of the union, 3]
-  std::vector<int64_t> start, row;  // [experts of the union + 1], [pairs]
-  std::vector<float> weight;        // [pairs]
+  std::vector<uint64_t> parts;             // [experts, 3]
+  std::vector<float> multipliers;          // [experts, 3]
+  std::vector<int64_t> start, row, place;  // [experts + 1], [pairs], [pairs]: where in topk_ids
+  std::vector<float> weight;               // [pairs]
 
   int64_t experts() const { return (int64_t)start.size() - 1; }
-  int64_t size() const { return (int64_t)row.size(); }
+  int64_t size() const { return start.back(); }
 
-  // ids, weights [tokens, k]; all_parts, all_multipliers [num_experts, 3].
+  // How many pairs each expert has. ids [tokens, k]; refuses what no router gives.
+  const std::vector<int64_t>& count(const int32_t* ids, int64_t tokens, int64_t k, int64_t num_experts) {
+    next_.assign(num_experts, 0), seen_.assign(num_experts, -1);
+    for (int64_t i = 0; i < tokens * k; i++) {
+      int32_t e = ids[i];
+      if (e < 0 || e >= num_experts)
+        throw std::invalid_argument("expert id " + std::to_string(e) + " outside 0.." + std::to_string(num_experts - 1));
+      if (seen_[e] == i / k) throw std::invalid_argument("an expert is named twice in one row");
+      seen_[e] = i / k;
+      next_[e]++;
+    }
+    return next_;
+  }
+
+  // After count: the pairs of some experts, ascending, or of all. weights [tokens, k]; all_parts, all_multipliers
+  // [num_experts, 3].
   void build(const int32_t* ids, const float* weights, int64_t tokens, int64_t k, const uint64_t* all_parts,
-             const float* all_multipliers, int64_t num_experts) {
-    count(ids, tokens, k, num_experts);
+             const float* all_multipliers, const std::vector<int64_t>* some) {
     parts.clear(), multipliers.clear(), start.assign(1, 0);
+    auto num_experts = (int64_t)next_.size();
+    if (some) keep_only(*some);
     for (int64_t e = 0; e < num_experts; e++) {
       if (!next_[e]) continue;
       int64_t begin = start.back();
@@ -30,24 +47,25 @@ struct Pairs {
         parts.push_back(all_parts[i]), multipliers.push_back(all_multipliers[i]);
       }
     }
-    row.resize(tokens * k), weight.resize(tokens * k);
+    row.resize(size()), place.resize(size()), weight.resize(size());
     for (int64_t i = 0; i < tokens * k; i++) {
+      if (seen_[ids[i]] < 0) continue;
       int64_t p = next_[ids[i]]++;
-      row[p] = i / k, weight[p] = weights[i];
+      row[p] = i / k, place[p] = i, weight[p] = weights[i];
     }
   }
 
  private:
-  std::vector<int64_t> next_, seen_;  // by expert: pairs so far, row seen last
+  std::vector<int64_t> next_, seen_;  // by expert: pairs so far; row seen last, -1 if not to be built
+  std::vector<int64_t> counts_;
 
-  void count(const int32_t* ids, int64_t tokens, int64_t k, int64_t num_experts) {
-    next_.assign(num_experts, 0), seen_.assign(num_experts, -1);
-    for (int64_t i = 0; i < tokens * k; i++) {
-      int32_t e = ids[i];
-      if (e < 0 || e >= num_experts) throw std::invalid_argument("expert id outside the layer's experts");
-      if (seen_[e] == i / k) throw std::invalid_argument("an expert is named twice in one row");
-      seen_[e] = i / k;
-      next_[e]++;
+  void keep_only(const std::vector<int64_t>& some) {
+    counts_.swap(next_);
+    next_.assign(counts_.size(), 0), seen_.assign(counts_.size(), -1);
+    for (int64_t e : some) {
+      if (e < 0 || e >= (int64_t)counts_.size() || !counts_[e])
+        throw std::invalid_argument("an expert that no row names");
+      next_[e] = counts_[e], seen_[e] = 0;
     }
   }
 };

@@ -21,7 +21,9 @@
 namespace coli {
 namespace {
 
-constexpr int kSpins = 2000;  // about 20 us before a worker parks
+// Before a worker parks, some 0.3 ms: Python between two kernels takes less, and to wake up in a virtual machine takes
+// longer than half of an expert's product.
+constexpr int kSpins = 30000;
 
 class Pool {
  public:
@@ -35,6 +37,12 @@ class Pool {
     for (auto& t : workers_) t.join();
   }
   int threads() const { return (int)workers_.size() + 1; }
+
+  void wake() {
+    if (sleepers_.load() == 0) return;
+    epoch_.fetch_add(1);  // without a job: nothing to claim, so they spin again
+    epoch_.notify_all();
+  }
 
   void run(int64_t n, int64_t chunk, const std::function<void(int64_t, int64_t)>& f) {
     // Close the old epoch first: a late worker then sees no chunk while the job is exchanged.
@@ -135,6 +143,11 @@ void parallel_for(int64_t n, int64_t chunk, const std::function<void(int64_t, in
   std::lock_guard<std::mutex> lock(*g_mutex);
   if (pool().threads() == 1) return f(0, n);
   pool().run(n, chunk, f);
+}
+
+void wake_workers() {
+  std::unique_lock<std::mutex> lock(*g_mutex, std::try_to_lock);
+  if (lock && g_pool) g_pool->wake();  // else they are at work
 }
 
 }  // namespace coli

@@ -13,4 +13,7 @@ int num_threads();
 // places. Returns when all are done. Calls from several threads queue.
 void parallel_for(int64_t n, int64_t chunk, const std::function<void(int64_t, int64_t)>& f);
 
+// There will be something to share out at once: workers that are parked wake up meanwhile. From any thread.
+void wake_workers();
+
 }  // namespace coli

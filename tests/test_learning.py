@@ -11,6 +11,7 @@ import pytest
 from colibri import LLM, SamplingParams
 from colibri.errors import ConfigError
 from colibri.experts.learning import BUSY_SECONDS, Learning
+from colibri.experts.pintrial import PinTrial
 from colibri.experts.usagefile import parse
 from colibri.llm import embedded_model
 from promises import assert_same_bits
@@ -83,7 +84,10 @@ def held(llm: LLM) -> list[int]:
     return [sum(stage.cache.held(e) for e in range(32)) for stage in llm.experts._stages.values()]
 
 
-def test_auto_pins_once_enough_is_known_and_the_pins_are_used(model: Path) -> None:
+def test_auto_pins_once_enough_is_known_and_the_pins_are_used(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PinTrial, "judge", lambda self, pins: True)
     with LLM(model, usage="auto", cache_experts=16) as llm:
         llm.generate(PROMPT, PARAMS)
         assert sum(held(llm)) == 0
@@ -130,6 +134,8 @@ def test_a_shrinking_cache_lets_pins_go(model: Path) -> None:
 
 
 class Counter:
+    on_trial = False
+
     def __init__(self) -> None:
         self.saved = self.held = 0
 

@@ -27,30 +27,35 @@ def use_path(name: str) -> None: ...
 def native_nanoseconds() -> int: ...  # spent in kernels by calls of this thread
 def stream_read(data: _U64) -> int: ...
 
+# The readers of experts. A job: (tag, layer or -1 if demanded, memory, spans). A span: (descriptor,
+# direct, offset, nbytes, needed, place in the memory). A result: (tag, bytes, seconds, error).
+
+_Span = tuple[int, bool, int, int, int, int]
+_Result = tuple[int, int, float, int]
+FILE_ENDS: int  # the error of a file that ended before all needed bytes; others are errnos
+
+class Readers:
+    def __init__(self, threads: int, piece_bytes: int) -> None: ...
+    def submit(
+        self, jobs: Sequence[tuple[int, int, memoryview | _U8, Sequence[_Span]]]
+    ) -> None: ...
+    def promote(self, tag: int) -> bool: ...
+    def withdraw(self, tags: Sequence[int]) -> list[int]: ...
+    def collect(self, timeout: float) -> list[_Result]: ...
+    def quiesce(self, timeout: float) -> list[_Result] | None: ...
+    def close(self) -> None: ...
+
 # Packing, products and the mixture of experts.
 
 class Matrix: ...  # weights as the kernels take them; keeps their array alive
 
-def combine(pairs: _F32, order: _I64, weights: _F32, y: _F32) -> None: ...
+def combine(pairs: _F32, topk_ids: _I32, topk_weights: _F32, y: _F32) -> None: ...
 def dense_matrix(w: _Weights) -> Matrix: ...
+def experts_of(topk_ids: _I32, num_experts: int) -> list[int]: ...
 def embed(ids: _I64, w: Matrix, out: _F32) -> None: ...
 def matmul(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
 def matmul_heads(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
 def matmul_many(x: _F32, ws: Sequence[Matrix], planes: int, outs: Sequence[_F32]) -> None: ...
-def moe(
-    packed: bool,
-    scheme: int,
-    inner: int,
-    parts: _U64,
-    multipliers: _F32,
-    pair_start: _I64,
-    pair_row: _I64,
-    pair_weight: _F32,
-    x: _F32,
-    planes: int,
-    y: _F32,
-    pair_out: _I64 | None,
-) -> None: ...
 def moe_all(
     packed: bool,
     scheme: int,
@@ -63,6 +68,20 @@ def moe_all(
     planes: int,
     y: _F32,
 ) -> int: ...
+def moe_some(
+    packed: bool,
+    scheme: int,
+    inner: int,
+    parts: _U64,
+    multipliers: _F32,
+    topk_ids: _I32,
+    topk_weights: _F32,
+    experts: Sequence[int],
+    x: _F32,
+    planes: int,
+    y: _F32,
+    by_pair: bool,
+) -> None: ...
 def pack(
     w: _Weights, bits: int, multiplier: float, out: _U8 | None
 ) -> tuple[float, float, int]: ...

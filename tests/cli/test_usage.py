@@ -45,8 +45,8 @@ def test_export(coli, used, tmp_path):
     facts = json.loads(as_json.out)
     assert facts["version"] == 1
     assert facts["model"] == "demo"
-    assert [layer["layer"] for layer in facts["layers"]] == [1, 2, 3, 4]
-    heat = np.array([layer["heat"] for layer in facts["layers"]])
+    assert list(facts["selections"]) == list(facts["heat"]) == ["1", "2", "3", "4"]
+    heat = np.array(list(facts["heat"].values()))
     assert heat.shape == (4, 32)
     output = tmp_path / "usage.csv"
     assert coli("usage", "export", str(used), "--format", "csv", "-o", str(output)).out == ""

@@ -77,7 +77,7 @@ def zipped() -> bytes:
         (b'{"error": "Repository not found"}', "Repository not found"),
         (b"Access to this model is restricted", "Access to this"),
         (zipped(), "zip archive"),
-        (gzip.compress(b"x" * 100), "gzip"),
+        (gzip.compress(b"x" * 100, mtime=0), "gzip"),
         (b"GGUF\x03\x00\x00\x00" + bytes(100), "GGUF"),
         (b"\x80\x02}q\x00(X\x01\x00\x00\x00", "pickle"),
         (b"\x28\xb5\x2f\xfd" + bytes(20), "zstd"),

@@ -1,15 +1,18 @@
-"""The reader threads alone, under load: each read in its own slot, all accounted for."""
+"""The loader alone, under load: each read in its own slot, all accounted for. What needs a read
+function of its own is done by the readers in Python; test_native.py is about the others."""
 
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from colibri.container.layerexperts import Span
 from colibri.experts.arena import Arena
-from colibri.experts.loader import Job, Loader
+from colibri.experts.job import Job
+from colibri.experts.loader import Loader
 
 from .faults import Faulty, io_error, slow
 
@@ -53,11 +56,12 @@ def now_and_then():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_stress_with_recycled_slots(file, seed):
+@pytest.mark.parametrize("native", [False, True])
+def test_stress_with_recycled_slots(file, seed, native):
     rng = np.random.default_rng(seed)
     arena = Arena({BYTES: 5})
     free = arena.take(BYTES, 5)
-    loader = Loader(3, Faulty(now_and_then()))
+    loader = Loader(3, None if native else Faulty(now_and_then()))
     slot_of, submitted, done = {}, 0, 0
     while done < 400:
         while free and submitted < 400:
@@ -150,9 +154,7 @@ def test_demands_go_first_then_guesses_by_layer(file):
     loader.submit(job(file, 0, views[0]))
     assert turns.begun.wait(5)
     guesses = {e: guess(file, e, views[e], layer) for e, layer in ((1, 9), (2, 3), (3, 9), (4, 3))}
-    for work in guesses.values():
-        loader.submit(work)
-    loader.submit(job(file, 5, views[5]))
+    loader.submit(*guesses.values(), job(file, 5, views[5]))
     loader.promote(guesses[3])
     assert loader.withdraw([guesses[4], guesses[3]]) == {guesses[4]}
     assert loader.withdraw([guesses[4]]) == set()
@@ -192,3 +194,13 @@ def test_close_ends_the_threads(file):
     assert threading.active_count() == before + 4
     loader.close()
     assert threading.active_count() == before
+
+
+def test_close_ends_the_native_threads(file):
+    tasks = Path("/proc/self/task")
+    before = set(tasks.iterdir())
+    loader = Loader(4)
+    readers = set(tasks.iterdir()) - before
+    assert len(readers) == 4
+    loader.close()
+    assert not readers.intersection(tasks.iterdir())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from variants import bits, every_way
 
 from colibri.kernels import packing
-from colibri.kernels.moe import ExpertLayout, combine, moe, moe_all
+from colibri.kernels.moe import ExpertLayout, combine, experts_of, moe_all, moe_some
 from colibri.kernels.reference import matmul as reference
 
 PACKED = ("int4-gs64", "int8-gs64")
@@ -80,34 +80,38 @@ def unaligned(w):
 
 
 @dataclass
-class Pairs:
-    start: np.ndarray
-    row: np.ndarray
-    weight: np.ndarray
-    order: np.ndarray  # [T, k]
-    weights: np.ndarray  # [T, k], of ascending experts
+class Routing:
+    ids: np.ndarray  # [T, k]
+    weights: np.ndarray  # [T, k]
+
+    @property
+    def named(self):
+        return np.unique(self.ids).tolist()
+
+    def pairs_of(self, expert):
+        """Rows, and places among all pairs."""
+        row, place = np.nonzero(self.ids == expert)
+        return row, row * self.ids.shape[1] + place
 
 
 def route(seed, tokens, experts, k):
-    """Each token goes to k different experts."""
+    """Each token goes to k different experts, in any order."""
     rng = np.random.default_rng(seed + 2)
-    chosen = np.stack([np.sort(rng.permutation(experts)[:k]) for _ in range(tokens)])
-    weights = rng.random((tokens, k)).astype(np.float32)
-    by_expert = [(e, t, j) for t in range(tokens) for j, e in enumerate(chosen[t])]
-    by_expert.sort()
-    start = np.searchsorted([e for e, _, _ in by_expert], np.arange(experts + 1))
-    order = np.full((tokens, k), -1, np.int64)
-    for p, (_, t, j) in enumerate(by_expert):
-        order[t, j] = p
-    row = np.array([t for _, t, _ in by_expert], np.int64)
-    weight = np.array([weights[t, j] for _, t, j in by_expert], np.float32)
-    return Pairs(start.astype(np.int64), row, weight, order, weights)
+    ids = np.stack([rng.permutation(experts)[:k] for _ in range(tokens)]).astype(np.int32)
+    return Routing(ids, rng.random((tokens, k)).astype(np.float32))
 
 
-def run(e, p, x, planes=2, start_from=None, pair_out=None):
-    rows = len(x) if pair_out is None else len(p.row)
+def run(e, r, x, planes=2, start_from=None, experts=None, by_pair=False):
+    rows = r.ids.size if by_pair else len(x)
     y = np.zeros((rows, e.layout.hidden), np.float32) if start_from is None else start_from.copy()
-    moe(e.layout, e.parts, e.mults, p.start, p.row, p.weight, x, planes, y, pair_out)
+    experts = r.named if experts is None else experts
+    moe_some(e.layout, e.parts, e.mults, r.ids, r.weights, experts, x, planes, y, by_pair)
+    return y
+
+
+def combined(r, pairs):
+    y = np.full((len(r.ids), pairs.shape[1]), 7, np.float32)  # must not count
+    combine(pairs, r.ids, r.weights, y)
     return y
 
 
@@ -127,43 +131,62 @@ def activations(seed, tokens, hidden):
 )
 def test_both_forms_are_the_twin_every_way(seed, tokens, hidden, inner, experts, scheme, planes):
     e = make_experts(seed, experts, hidden, inner, scheme)
-    p = route(seed, tokens, experts, min(2, experts))
+    r = route(seed, tokens, experts, min(2, experts))
     x, residual = activations(seed, tokens, hidden), activations(seed + 7, tokens, hidden)
-    total = every_way(lambda: run(e, p, x, planes, residual))
-    slots = np.arange(len(p.row), dtype=np.int64)[::-1].copy()
-    alone = every_way(lambda: run(e, p, x, planes, pair_out=slots))[slots]
+    total = every_way(lambda: run(e, r, x, planes, residual))
+    alone = every_way(lambda: run(e, r, x, planes, by_pair=True))
 
     expected = residual.astype(np.float64)
-    for i in range(experts):
-        span = slice(p.start[i], p.start[i + 1])
-        if span.start == span.stop:
-            continue
-        out = e.twin(i, x[p.row[span]], planes)
+    for i in r.named:
+        row, place = r.pairs_of(i)
+        out = e.twin(i, x[row], planes)
         scale = max(1.0, float(np.abs(out).max()))
         # One flip of a rounded activation of the inner vector is worth a step of its last plane.
         tolerance = scale * (1e-2 if planes == 1 and scheme in PACKED else 1e-4)
-        np.testing.assert_allclose(alone[span], out, atol=tolerance)
-        np.add.at(expected, p.row[span], p.weight[span, None] * alone[span].astype(np.float64))
+        np.testing.assert_allclose(alone[place], out, atol=tolerance)
+        weight = r.weights.ravel()[place, None]
+        np.add.at(expected, row, weight * alone[place].astype(np.float64))
     np.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-5)
+    from_zero = run(e, r, x, planes)
+    np.testing.assert_array_equal(bits(every_way(lambda: combined(r, alone))), bits(from_zero))
 
-    def combined():
-        y = residual.copy()
-        combine(alone, p.order, p.weights, y)
-        return y
 
-    np.testing.assert_array_equal(bits(every_way(combined)), bits(total))
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_experts_in_several_calls_have_the_bits_of_one(scheme):
+    e, r, x = make_experts(11, 6, 72, 40, scheme), route(11, 9, 6, 3), activations(11, 9, 72)
+    whole, alone = run(e, r, x), run(e, r, x, by_pair=True)
+    first, rest = r.named[:2], r.named[2:]
+    halves = run(e, r, x, start_from=run(e, r, x, experts=first), experts=rest)
+    np.testing.assert_array_equal(bits(halves), bits(whole))
+    later = run(e, r, x, experts=rest, by_pair=True)
+    for i in first:
+        assert not later[r.pairs_of(i)[1]].any()
+    halves = run(e, r, x, start_from=later, experts=first[::-1], by_pair=True)
+    np.testing.assert_array_equal(bits(halves), bits(alone))
+
+
+def test_the_experts_that_rows_name():
+    r = route(3, 400, 30, 6)
+    assert experts_of(r.ids, 30) == r.named
+    assert experts_of(np.int32([[29, 4]]), 30) == [4, 29]
+    assert experts_of(np.empty((0, 4), np.int32), 30) == []
+
+
+@pytest.mark.parametrize("row", [0, 77, 399])
+def test_an_expert_twice_in_any_row_is_refused(row):
+    ids = route(3, 400, 30, 6).ids
+    ids[row, 5] = ids[row, 2]
+    with pytest.raises(ValueError, match="twice in one row"):
+        experts_of(ids, 30)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_tokens_bits_do_not_depend_on_its_company(scheme):
     e = make_experts(1, 6, 192, 96, scheme)
-    p, x = route(1, 100, 6, 3), activations(1, 100, 192)
-    y = every_way(lambda: run(e, p, x))
+    r, x = route(1, 100, 6, 3), activations(1, 100, 192)
+    y = every_way(lambda: run(e, r, x))
     for t in (0, 50, 99):
-        mine = p.order[t]
-        owner = np.searchsorted(p.start, mine, side="right") - 1
-        start = np.searchsorted(owner, np.arange(7)).astype(np.int64)
-        single = Pairs(start, np.zeros(3, np.int64), p.weights[t], p.order, p.weights)
+        single = Routing(r.ids[t : t + 1], r.weights[t : t + 1])
         np.testing.assert_array_equal(bits(run(e, single, x[t : t + 1])[0]), bits(y[t]))
 
 
@@ -172,12 +195,12 @@ def test_multipliers_reach_every_matrix(scheme):
     e = make_experts(2, 2, 64, 64, scheme, exponent=-40)
     assert (e.mults < 1).all()
     e.mults *= np.float32([1, 2, 4])  # apart, so that none stands for another
-    p, x = route(2, 3, 2, 1), activations(2, 3, 64) * np.float32(2.0**40)
-    y = run(e, p, x)
+    r, x = route(2, 3, 2, 1), activations(2, 3, 64) * np.float32(2.0**40)
+    y = run(e, r, x)
     expected = np.zeros_like(y)
     for i in range(2):
-        span = slice(p.start[i], p.start[i + 1])
-        expected[p.row[span]] = p.weight[span, None] * e.twin(i, x[p.row[span]], 2)
+        row, place = r.pairs_of(i)
+        expected[row] = r.weights.ravel()[place, None] * e.twin(i, x[row], 2)
     assert np.abs(expected).max() > 0
     np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
 
@@ -185,75 +208,70 @@ def test_multipliers_reach_every_matrix(scheme):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_non_finite_token_stays_alone(scheme):
     e = make_experts(3, 3, 100, 70, scheme)
-    p, x = route(3, 8, 3, 2), activations(3, 8, 100)
-    clean = run(e, p, x)
+    r, x = route(3, 8, 3, 2), activations(3, 8, 100)
+    clean = run(e, r, x)
     x[5, 99] = np.nan
-    y = every_way(lambda: run(e, p, x))
+    y = every_way(lambda: run(e, r, x))
     assert np.isnan(y[5]).all()
     rest = np.arange(8) != 5
     np.testing.assert_array_equal(bits(y[rest]), bits(clean[rest]))
 
 
-def test_experts_without_pairs_need_no_address():
+def test_experts_that_are_not_run_need_no_address():
     e = make_experts(4, 3, 64, 64, "int4-gs64")
-    x = activations(4, 1, 64)
-    p = Pairs(np.int64([0, 0, 1, 1]), np.int64([0]), np.float32([1]), np.empty(0), np.empty(0))
-    expected = run(e, p, x)
+    x, r = activations(4, 1, 64), Routing(np.int32([[2, 1]]), np.ones((1, 2), "f4"))
+    expected = run(e, r, x, experts=[1])
     e.parts[[0, 2]] = 0
-    np.testing.assert_array_equal(run(e, p, x), expected)
-    e.parts[1, 2] = 0
+    np.testing.assert_array_equal(run(e, r, x, experts=[1]), expected)
     with pytest.raises(ValueError, match="address"):
-        run(e, p, x)
+        run(e, r, x, experts=[1, 2])
 
 
-def test_no_pairs_leave_y_alone():
-    e = make_experts(5, 1, 64, 64, "int4-gs64")
-    empty = Pairs(np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0, "f4"), None, None)
+def test_no_experts_leave_y_alone():
+    e, r = make_experts(5, 1, 64, 64, "int4-gs64"), route(5, 2, 1, 1)
     residual = activations(5, 2, 64)
-    np.testing.assert_array_equal(run(e, empty, activations(6, 2, 64), 2, residual), residual)
+    y = run(e, r, activations(6, 2, 64), 2, residual, experts=[])
+    np.testing.assert_array_equal(y, residual)
 
 
 def test_contradictory_arguments_are_refused():
     e = make_experts(6, 2, 64, 64, "int4-gs64")
-    p, x = route(6, 4, 2, 1), activations(6, 4, 64)
+    r, x = route(6, 4, 2, 1), activations(6, 4, 64)
 
-    def attempt(message, **changes):
+    def attempt(message, ids=r.ids, weights=r.weights, x=x, **options):
         with pytest.raises(ValueError, match=message):
-            run(e, Pairs(**{**vars(p), **changes}), x)
+            run(e, Routing(ids, weights), x, **options)
 
-    attempt("pair_row is outside", row=p.row + 4)
-    attempt("pair_row is outside", row=p.row - 4)
-    attempt("ascend", start=p.start[::-1].copy())
-    attempt("ascend", start=p.start + 1)
-    attempt("one entry more", start=p.start[:-1].copy())
-    attempt("length", weight=p.weight[:-1].copy())
-    with pytest.raises(ValueError, match="tokens"):
-        run(e, p, activations(6, 4, 65))
-    with pytest.raises(ValueError, match="planes"):
-        run(e, p, x, planes=0)
-    with pytest.raises(ValueError, match="pair_out is outside"):
-        run(e, p, x, pair_out=np.arange(1, 5, dtype=np.int64))
-    with pytest.raises(ValueError, match="y has the wrong shape"):
-        run(e, p, x, start_from=np.zeros((4, 63), np.float32))
+    attempt("outside", ids=r.ids + 2)
+    attempt("outside", ids=r.ids - 2)
+    attempt("twice", ids=np.zeros((4, 2), np.int32), weights=np.ones((4, 2), "f4"))
+    attempt("tokens, k", ids=r.ids[:3])
+    attempt("tokens, k", weights=r.weights[:, :0])
+    attempt("no row names", experts=[2])
+    attempt("no row names", experts=[-1])
+    attempt("tokens", x=activations(6, 4, 65))
+    attempt("planes", planes=0)
+    attempt("y has the wrong shape", start_from=np.zeros((4, 63), np.float32))
+    attempt("y has the wrong shape", start_from=np.zeros((3, 64), np.float32))
+    attempt("y has the wrong shape", start_from=np.zeros((3, 64), np.float32), by_pair=True)
 
 
-def test_combine_skips_missing_pairs_and_checks_its_arguments():
-    pairs, weights = activations(7, 3, 40), np.float32([[2, 1], [3, 1]])
-    y = np.zeros((2, 40), np.float32)
-    combine(pairs, np.int64([[1, -1], [-1, 2]]), weights, y)
-    np.testing.assert_array_equal(y, np.stack([2 * pairs[1], pairs[2]]))
-    with pytest.raises(ValueError, match="outside"):
-        combine(pairs, np.int64([[3, -1], [-1, 2]]), weights, y)
-    with pytest.raises(ValueError, match="width"):
-        combine(pairs, np.int64([[1, -1], [-1, 2]]), weights, np.zeros((2, 41), np.float32))
+def test_combine_checks_its_arguments():
+    r, pairs = route(7, 3, 4, 2), activations(7, 6, 40)
+    with pytest.raises(ValueError, match="pairs has the wrong shape"):
+        combine(pairs[:5], r.ids, r.weights, np.zeros((3, 40), np.float32))
+    with pytest.raises(ValueError, match="pairs has the wrong shape"):
+        combine(pairs, r.ids, r.weights, np.zeros((3, 41), np.float32))
+    with pytest.raises(ValueError, match="tokens, k"):
+        combine(pairs, r.ids, r.weights, np.zeros((2, 40), np.float32))
 
 
 def test_calls_from_several_threads_do_not_mix():
-    e, p = make_experts(8, 4, 128, 128, "int4-gs64"), route(8, 6, 4, 2)
+    e, r = make_experts(8, 4, 128, 128, "int4-gs64"), route(8, 6, 4, 2)
     inputs = [activations(i, 6, 128) for i in range(8)]
-    expected = [run(e, p, x) for x in inputs]
+    expected = [run(e, r, x) for x in inputs]
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda x: run(e, p, x), inputs * 5))
+        results = list(pool.map(lambda x: run(e, r, x), inputs * 5))
     for i, y in enumerate(results):
         np.testing.assert_array_equal(bits(y), bits(expected[i % 8]))
 
@@ -267,31 +285,19 @@ def test_working_memory_is_reused_from_small_to_large_to_small():
     np.testing.assert_array_equal(bits(run(e, small, x[:1])), bits(first))
 
 
-def small_of(p):
-    """The pairs of the last token, alone: it visits both experts."""
-    return Pairs(np.int64([0, 1, 2]), np.int64([0, 0]), p.weights[-1], None, None)
+def small_of(r):
+    """The routing of the last token, alone."""
+    return Routing(r.ids[-1:], r.weights[-1:])
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("rows", [1, 5])
 def test_all_at_once_has_the_bits_of_the_accumulating_form(scheme, rows):
-    experts = make_experts(3, 7, 72, 40, scheme)
-    rng = np.random.default_rng(rows)
-    x = rng.standard_normal((rows, 72)).astype("f4")
-    ids = np.array([rng.permutation(7)[:3] for _ in range(rows)], np.int32)
-    weights = rng.random((rows, 3)).astype("f4")
-    expected = np.zeros_like(x)
-    for expert in range(7):
-        row, place = map(np.ascontiguousarray, np.nonzero(ids == expert))
-        if row.size:
-            start = np.array([0, row.size])
-            parts, mults = experts.parts[[expert]], experts.mults[[expert]]
-            chosen = weights[row, place]
-            moe(experts.layout, parts, mults, start, row, chosen, x, 2, expected, None)
-    tables = experts.parts, experts.mults
-    y = every_way(lambda: moe_all(experts.layout, *tables, ids, weights, x, 2)[0])
-    assert (bits(y) == bits(expected)).all()
-    assert moe_all(experts.layout, *tables, ids, weights, x, 2)[1] == len(np.unique(ids))
+    e, r, x = make_experts(3, 7, 72, 40, scheme), route(rows, rows, 7, 3), activations(3, rows, 72)
+    tables = e.parts, e.mults, r.ids, r.weights
+    y = every_way(lambda: moe_all(e.layout, *tables, x, 2)[0])
+    assert (bits(y) == bits(run(e, r, x))).all()
+    assert moe_all(e.layout, *tables, x, 2)[1] == len(r.named)
 
 
 @pytest.mark.parametrize(

@@ -152,10 +152,6 @@ def _as_json(file: UsageFile, found: Found) -> str:
     import json
 
     counts, subject = found.counts, file.subject
-    layers = [
-        {"layer": n, "selections": counts.selections[n], "heat": heat.tolist()}
-        for n, heat in counts.heat.items()
-    ]
     head = found.head
     facts = {
         "version": EXPORT_VERSION,
@@ -164,7 +160,8 @@ def _as_json(file: UsageFile, found: Found) -> str:
         "tokens": counts.tokens,
         "half_life_tokens": None if head is None else head.half_life_tokens,
         "saved_unix": None if head is None else head.saved_unix,
-        "layers": layers,
+        "selections": dict(counts.selections),
+        "heat": {layer: heat.tolist() for layer, heat in counts.heat.items()},
     }
     return json.dumps(facts, indent=1) + "\n"
 

@@ -7,6 +7,7 @@ size is a multiple of 4096, and so is its place in the file.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def pack_tail(record: U8, tail: RecordTail) -> None:
     record[-TAIL_BYTES:] = np.frombuffer(_TAIL.pack(*fields, digest), np.uint8)
 
 
-def parse_tail(tail: U8, layer: int, expert: int, where: str) -> RecordTail:
+def parse_tail(tail: U8 | memoryview, layer: int, expert: int, where: str) -> RecordTail:
     """The tail (the last 64 bytes of a record) of this very expert, else ContainerError."""
     name = record_name(layer, expert)
     if len(tail) != TAIL_BYTES:
@@ -95,11 +96,11 @@ def parse_tail(tail: U8, layer: int, expert: int, where: str) -> RecordTail:
     return RecordTail(layer, expert, multipliers)
 
 
-def verify_record(record: U8, layer: int, expert: int, where: str) -> RecordTail:
+def verify_record(record: U8 | memoryview, layer: int, expert: int, where: str) -> RecordTail:
     """parse_tail of a whole record, and its hash checked."""
     tail = parse_tail(record[-TAIL_BYTES:], layer, expert, where)
     stored = int.from_bytes(record[-_HASH_BYTES:].tobytes(), "little")
-    if xxhash.xxh3_64_intdigest(record[:-_HASH_BYTES].data) != stored:
+    if xxhash.xxh3_64_intdigest(np.asarray(record)[:-_HASH_BYTES].data) != stored:
         raise ContainerError(
             f"{where}: {record_name(layer, expert)}: damaged (its checksum does not match); "
             "restore this file or convert the model again"
@@ -108,4 +109,4 @@ def verify_record(record: U8, layer: int, expert: int, where: str) -> RecordTail
 
 
 def is_power_of_two(value: float) -> bool:
-    return value > 0 and bool(np.isfinite(value)) and np.frexp(value)[0] == 0.5
+    return math.isfinite(value) and math.frexp(value)[0] == 0.5

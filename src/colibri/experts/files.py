@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Literal
 
+from colibri.container.layerexperts import Span
 from colibri.errors import ReadError
 from colibri.experts.base import PAGE
 
@@ -34,6 +35,11 @@ class ExpertFile:
     def direct(self) -> int | None:
         """The descriptor for direct reads; None if this file has to be read buffered."""
         return self._direct
+
+    def descriptor(self) -> tuple[int, bool]:
+        """The descriptor to read with, and whether that is past the page cache."""
+        direct = self._direct
+        return (self.buffered(), False) if direct is None else (direct, True)
 
     def buffered(self) -> int:
         with self._lock:
@@ -74,11 +80,12 @@ class ExpertFiles:
         with self._lock:
             return all(file.direct is not None for file in self._files.values())
 
-    def open(self, path: Path) -> ExpertFile:
+    def of(self, span: Span) -> ExpertFile:
+        """The open file that the span is read from. Raises ReadError."""
         with self._lock:
-            file = self._files.get(path)
+            file = self._files.get(span.file)
             if file is None:
-                file = self._files[path] = _open(path, self._mode)
+                file = self._files[span.file] = _open(span.file, self._mode)
             return file
 
     def close(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from colibri.experts.pins import Pins
+from colibri.experts.pins import CachedLayer, Pins
+from colibri.experts.pintrial import PinTrial
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.usagelog import UsageLog
 
@@ -20,11 +21,15 @@ class Learning:
         log: UsageLog,
         pins: Pins,
         experts: StreamedExperts,
+        policy: str = "lru",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
         self._pins = pins
         self._experts = experts
+        self._policy = policy
+        self._layers: dict[int, CachedLayer] = {}
+        self._trial: PinTrial | None = None
         self._clock = clock
         self._last = clock()
         self._pin()
@@ -42,5 +47,12 @@ class Learning:
         self._log.save()
 
     def _pin(self) -> None:
-        pins = self._pins.revise(self._log.counts(), self._experts.cached_layers())
+        layers = self._experts.cached_layers()
+        if self._pins.on_trial and layers != self._layers:  # at first, or resized
+            self._trial = PinTrial(layers, self._policy)
+            self._log.recorder.watched = self._trial.calls
+        self._layers = layers
+        pins = self._pins.revise(self._log.counts(), layers)
+        if self._trial is not None and not self._trial.judge(pins):
+            pins = {}
         self._experts.hold(pins)

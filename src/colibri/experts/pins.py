@@ -29,6 +29,10 @@ class CachedLayer:
     experts: int
     slot_bytes: int
 
+    @property
+    def complete(self) -> bool:
+        return self.slots >= self.experts
+
 
 @dataclass(frozen=True)
 class PinLimits:
@@ -46,7 +50,7 @@ def pin_limits(wish: str, layers: Mapping[int, CachedLayer], experts_per_token: 
     """
     most = {n: _most(layer, experts_per_token, wish == "auto") for n, layer in layers.items()}
     room = sum(count * layers[n].slot_bytes for n, count in most.items())
-    partial = [layer for layer in layers.values() if layer.slots < layer.experts]
+    partial = [layer for layer in layers.values() if not layer.complete]
     if wish == "0" or not partial:
         asked = 0
     elif wish == "auto":
@@ -59,7 +63,7 @@ def pin_limits(wish: str, layers: Mapping[int, CachedLayer], experts_per_token: 
 
 
 def _most(layer: CachedLayer, experts_per_token: int, auto: bool) -> int:
-    if layer.slots >= layer.experts:
+    if layer.complete:
         return 0
     tokens, share = FREE_TOKENS * experts_per_token, layer.slots - int(layer.slots * AUTO_SHARE)
     free = max(tokens, share) if auto else min(tokens, share)
@@ -73,6 +77,11 @@ class Pins:
         self._wish = wish
         self._experts_per_token = experts_per_token
         self._pinned: dict[int, list[int]] = {}
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether pins are held only where they are seen to pay; otherwise the user wants them."""
+        return self._wish == "auto"
 
     def revise(self, counts: Counts, layers: Mapping[int, CachedLayer]) -> dict[int, list[int]]:
         """The pins from now on, by layer: what is hottest by now, within what may be pinned."""

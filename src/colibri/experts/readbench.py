@@ -14,7 +14,8 @@ from itertools import cycle, islice
 from colibri.container.layerexperts import LayerExperts
 from colibri.experts.base import Multipliers, ReadFunction
 from colibri.experts.files import DirectMode
-from colibri.experts.loader import Job, Loader
+from colibri.experts.job import Job
+from colibri.experts.loader import Loader
 from colibri.hardware.pagecache import forget_pages
 
 READERS = (1, 2, 4, 8)
@@ -33,7 +34,7 @@ class Choice:
 def choose(
     layers: Sequence[LayerExperts],
     slots: Sequence[memoryview],
-    read: ReadFunction,
+    read: ReadFunction | None,
     direct: DirectMode,
     seconds: float = SECONDS,
 ) -> Choice:
@@ -66,7 +67,7 @@ class _Bench:
         self,
         layers: Sequence[LayerExperts],
         slots: Sequence[memoryview],
-        read: ReadFunction,
+        read: ReadFunction | None,
         seconds: float,
     ) -> None:
         step = -(-len(layers) // _LAYERS)

@@ -1,6 +1,7 @@
 """One layer's experts as the kernels see them: addresses and multipliers, by expert."""
 
 from collections.abc import Collection, Sequence
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.experts.arena import Arena
 from colibri.experts.base import Guess, Guesses, Multipliers
 from colibri.experts.cache import LayerCache
-from colibri.experts.loader import Job
+from colibri.experts.job import Job
+
+_PARTS, _MULTIPLIERS = Struct("=3Q"), Struct("=3f")  # a row of each table
 
 
 class LayerStage:
@@ -71,13 +74,17 @@ class LayerStage:
 
     def _set_tables(self, job: Job) -> None:
         address = self._arena.address(self.cache.slot(job.expert))
-        self.parts[job.expert] = [address + part for part in self.source.parts(job.expert)]
-        self.multipliers[job.expert] = job.multipliers
+        gate, up, down = self.source.parts(job.expert)
+        _PARTS.pack_into(
+            self.parts.data, _PARTS.size * job.expert, address + gate, address + up, address + down
+        )
+        _MULTIPLIERS.pack_into(
+            self.multipliers.data, _MULTIPLIERS.size * job.expert, *job.multipliers
+        )
 
     def _check(self, expert: int, slot: memoryview, where: str) -> Multipliers:
         if not self.source.record:
             return (1.0, 1.0, 1.0)
-        record = np.frombuffer(slot, np.uint8)  # of the slot's very size
         if self._verify:
-            return verify_record(record, self.source.layer, expert, where).multipliers
-        return parse_tail(record[-TAIL_BYTES:], self.source.layer, expert, where).multipliers
+            return verify_record(slot, self.source.layer, expert, where).multipliers
+        return parse_tail(slot[-TAIL_BYTES:], self.source.layer, expert, where).multipliers

@@ -7,7 +7,8 @@ from itertools import takewhile
 from colibri.errors import Cancelled
 from colibri.experts.admission import GROUP, Admission
 from colibri.experts.ahead import ReadsAhead
-from colibri.experts.loader import Job, Loader
+from colibri.experts.job import Job
+from colibri.experts.loader import Loader
 from colibri.experts.stage import LayerStage
 from colibri.experts.traffic import Traffic
 
@@ -54,9 +55,10 @@ class Staging:
 
     def start_reads(self) -> None:
         """Starts as many of the missing reads as there are slots."""
-        for expert, slot in self._admission.admit():
-            self._loader.submit(self._stage.job(expert, slot))
-            self._coming += 1
+        jobs = [self._stage.job(*admitted) for admitted in self._admission.admit()]
+        if jobs:
+            self._coming += len(jobs)
+            self._loader.submit(*jobs)
 
     def wait(self) -> list[int]:
         """Waits for a read into one of the layer's slots; the experts of this call that landed.

@@ -6,7 +6,6 @@ events, a row's expert outputs are added in ascending expert id: few pairs are w
 and combined at the end (decode), many are accumulated by a walk in that order (prefill).
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -20,7 +19,6 @@ from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
-from colibri.experts.pairs import pair_up
 from colibri.experts.pins import CachedLayer
 from colibri.experts.pools import Scope, make_caches, resize
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
@@ -28,7 +26,7 @@ from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
 from colibri.experts.walks import in_any_order, in_ascending_order
-from colibri.kernels.moe import moe_all
+from colibri.kernels.moe import experts_of, moe_all
 
 Note = Callable[[int, Ids], None]
 
@@ -47,8 +45,8 @@ class StreamedExperts:
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     cancelled: asked while waiting.
-    note: told of each call's layer and topk_ids once it is done.
-    read: as os.preadv. Raises ConfigError, CapacityError.
+        read: ReadFunction | None = None,
+        note: Note = _no_note,
     """
 
     def __init__(
@@ -64,8 +62,14 @@ class StreamedExperts:
         verify: bool = False,
         direct: DirectMode = "auto",
         cancelled: Callable[[], bool] = lambda: False,
-        read: ReadFunction = os.preadv,
-        note: Note = _no_note,
+            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
+        else:
+            experts = experts_of(topk_ids, stage.source.num_experts)
+            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
+            outputs = self._outputs(topk_ids.size, x.shape[1])
+            y = self._stream(stage, multiplier, experts, outputs, meanwhile)
+        self._note(layer, topk_ids)
+        return y
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
         self._arena, caches = make_caches(layers, capacities, policy, scope)
@@ -106,6 +110,7 @@ class StreamedExperts:
         if self._ahead or stage.guesses:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
+<<<<<<< HEAD
             y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
         else:
             pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
@@ -114,6 +119,13 @@ class StreamedExperts:
             y = self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
         self._note(layer, topk_ids)
         return y
+=======
+            return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
+        experts = experts_of(topk_ids, stage.source.num_experts)
+        multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
+        outputs = self._outputs(topk_ids.size, x.shape[1])
+        return self._stream(stage, multiplier, experts, outputs, meanwhile)
+>>>>>>> main
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -219,7 +231,7 @@ class StreamedExperts:
         self._stages.clear()
         self._arena.close()
 
-    def _measure(self, read: ReadFunction, direct: DirectMode) -> Choice:
+    def _measure(self, read: ReadFunction | None, direct: DirectMode) -> Choice:
         """Into the slots, which are still empty, of the layers that have the largest."""
         size = max(stage.source.slot_bytes for stage in self._stages.values())
         stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]

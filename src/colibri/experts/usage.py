@@ -7,6 +7,7 @@ with every `half_life_tokens` tokens that follow it; what is left of an expert's
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -68,6 +69,7 @@ class UsageRecorder:
         """experts: how many, by layer."""
         self._experts = dict(experts)
         self._half_life_tokens = half_life_tokens
+        self.watched: Mapping[int, deque[bytes]] = {}  # by layer: gets each call's ids when counted
         self._start()
 
     def note(self, layer: int, topk_ids: Ids) -> None:
@@ -104,6 +106,8 @@ class UsageRecorder:
         # A fold may fall between two layers of a step: those before it are a step ahead.
         tokens = max(self._rows.values()) - self._counts.tokens
         selections = {layer: int(counted.sum()) for layer, counted in found.items()}
+        for layer, calls in self.watched.items():
+            calls.extend(self._noted[layer])
         self._forget_notes()
         kept = _kept_meanwhile(tokens / self._half_life_tokens)
         heat = {layer: kept * counted for layer, counted in found.items()}

@@ -26,7 +26,7 @@ def in_ascending_order(staging: Staging, multiplier: Multiplier, experts: list[i
         staging.start_reads()
         group = staging.ready_from(experts, done)
         if group:
-            multiplier.accumulate(done, len(group), y)
+            multiplier.accumulate(group, y)
             staging.release(group)
             done += len(group)
         elif staging.in_flight:
