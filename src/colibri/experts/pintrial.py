@@ -2,7 +2,7 @@
 
 Pins help where the work repeats itself and hurt where it changes: a cache of recent experts then
 guesses better than counts of the past. So a few layers' books are kept twice more, without memory
-or reads: as if nothing were pinned, and as if `auto` pinned. Both are asked what the layer was asked.
+or reads: as if nothing were pinned, and as if `auto` pinned. Both are asked what the layer is.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pins import CachedLayer
-from colibri.experts.pools import Scope, make_caches, resize
+from colibri.experts.pools import Scope, make_caches, resize, shrink
 from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
@@ -44,9 +44,8 @@ class StreamedExperts:
     policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
-    cancelled: asked while waiting.
-        read: ReadFunction | None = None,
-        note: Note = _no_note,
+    cancelled: asked while waiting. note: told of each call's layer and topk_ids once it is done.
+    read: as for Loader. Raises ConfigError, CapacityError.
     """
 
     def __init__(
@@ -62,14 +61,8 @@ class StreamedExperts:
         verify: bool = False,
         direct: DirectMode = "auto",
         cancelled: Callable[[], bool] = lambda: False,
-            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
-        else:
-            experts = experts_of(topk_ids, stage.source.num_experts)
-            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
-            outputs = self._outputs(topk_ids.size, x.shape[1])
-            y = self._stream(stage, multiplier, experts, outputs, meanwhile)
-        self._note(layer, topk_ids)
-        return y
+        read: ReadFunction | None = None,
+        note: Note = _no_note,
     ) -> None:
         capacities = _capacities(layers, slots_per_layer)
         self._arena, caches = make_caches(layers, capacities, policy, scope)
@@ -110,22 +103,14 @@ class StreamedExperts:
         if self._ahead or stage.guesses:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
-<<<<<<< HEAD
             y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
         else:
-            pairs = pair_up(topk_ids, topk_weights, stage.source.num_experts)
-            multiplier = Multiplier(stage, pairs, x, self._planes)
+            experts = experts_of(topk_ids, stage.source.num_experts)
+            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
             outputs = self._outputs(topk_ids.size, x.shape[1])
-            y = self._stream(stage, multiplier, pairs.experts.tolist(), outputs, meanwhile)
+            y = self._stream(stage, multiplier, experts, outputs, meanwhile)
         self._note(layer, topk_ids)
         return y
-=======
-            return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
-        experts = experts_of(topk_ids, stage.source.num_experts)
-        multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
-        outputs = self._outputs(topk_ids.size, x.shape[1])
-        return self._stream(stage, multiplier, experts, outputs, meanwhile)
->>>>>>> main
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -224,6 +209,19 @@ class StreamedExperts:
         sources = {layer: stage.source for layer, stage in self._stages.items()}
         capacities = _capacities(sources, slots_per_layer)
         resize(self._arena, sources, {n: s.cache for n, s in self._stages.items()}, capacities)
+
+    def shrink(self, nbytes: int) -> int:
+        """Gives at least so much resident memory back to the system, as far as each layer keeps a
+        slot; how much it was. Between calls only."""
+        self._settle(anyway=True)
+        sources = {layer: stage.source for layer, stage in self._stages.items()}
+        caches = {n: stage.cache for n, stage in self._stages.items()}
+        return shrink(self._arena, sources, caches, nbytes)
+
+    @property
+    def slots(self) -> int:
+        """Of all layers together."""
+        return sum(p.capacity for p in {stage.cache.pool for stage in self._stages.values()})
 
     def close(self) -> None:
         """Ends the readers, closes the files, gives the memory back. Nothing runs afterwards."""
