@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
 from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
+from colibri.container.reader import Container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.plan import Plan
 from colibri.routing.base import RouterFactory, own_router
 from colibri.runtime import Runtime, Stats, open_model
@@ -97,6 +99,16 @@ class LLM:
     def experts(self) -> StreamedExperts:
         """The executor with its cache and counters, for measuring: between answers only."""
         return self._runtime.experts
+
+    @property
+    def container(self) -> Container:
+        """The model on disk."""
+        return self._runtime.container
+
+    @property
+    def planes(self) -> int:
+        """Int8 planes of the activations."""
+        return self._runtime.planes
 
     @cached_property
     def chat_template(self) -> ChatTemplate | None:
@@ -182,6 +194,10 @@ class LLM:
     def stats(self) -> Stats:
         """Counters since the model was loaded."""
         return self._runtime.stats()
+
+    def forecast(self, rates: Rates) -> Forecast:
+        """What the plan is worth on a machine of these rates."""
+        return self._runtime.forecast(rates)
 
     def _need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

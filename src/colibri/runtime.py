@@ -10,9 +10,9 @@ from colibri.config import EngineConfig
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
+from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
-from colibri.errors import ConfigError
 from colibri.experts.learning import Learning
 from colibri.experts.pins import Pins, pin_limits
 from colibri.experts.streamed import StreamedExperts
@@ -24,14 +24,10 @@ from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
-from colibri.planner.plan import (
-    LOGIT_ROWS,
-    PAIR_BUFFER_BYTES,
-    Machine,
-    Plan,
-    bits_text,
-    make_plan,
-)
+from colibri.planner.budget import this_machine
+from colibri.planner.forecast import Forecast, Rates, forecast
+from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
+from colibri.planner.trunk import bits_text
 from colibri.routing.base import RouterFactory, own_router
 
 logger = logging.getLogger("colibri")
@@ -56,6 +52,9 @@ class Stats:
     prefetch_expired: int
     lookahead_missing: int
     lookahead_right: int
+    guard_shrinks: int  # times that the expert cache gave memory back to keep the budget
+    guard_bytes: int  # what it gave
+    loaded_rss_bytes: int  # resident once the model was loaded
     rss_bytes: int
     peak_rss_bytes: int
 
@@ -65,11 +64,6 @@ def open_model(path: Path, config: EngineConfig) -> Container:
     return open_container(
         path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
     )
-
-
-def routed_layers(container: Container) -> dict[int, LayerExperts]:
-    """The routed experts of the layers that run: not those of drafts."""
-    return {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
 
 
 class Runtime:
@@ -85,13 +79,14 @@ class Runtime:
         family = family_for(container.config)
         model_config = family.parse(container.config)
         self.vocab_size = model_config.vocab_size
-        _configure_cpu(config)
+        cpu.configure_as_asked(config.threads, config.cpu)
         sizes, positions = family.sizes(model_config), model_config.max_position_embeddings
         self.plan: Plan = make_plan(
-            config, container, sizes, positions, self.vocab_size, _machine()
+            config, container, sizes, positions, self.vocab_size, this_machine()
         )
-        planes = 2 if config.activations == "int8x2" else 1
-        layers = routed_layers(container)
+        self.container = container
+        planes = self.planes = 2 if config.activations == "int8x2" else 1
+        layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         log = _usage_log(config, container, layers)
         watch = Watch()
         experts = self.experts = StreamedExperts(
@@ -113,6 +108,7 @@ class Runtime:
         except BaseException:
             experts.close()
             raise
+        guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
         engine = Engine(
             model,
             context=self.plan.context,
@@ -120,10 +116,12 @@ class Runtime:
             logit_rows=LOGIT_ROWS,
             watch=watch,
             bytes_read=lambda: experts.stats().bytes_read,
+            after_step=guard.after,
             clock=clock,
             turn_ended=learning.turn_ended,
         )
         self._counters = engine.stats
+        self._loaded_rss_bytes = probe.rss_bytes()
 
         def at_end() -> None:
             learning.close()
@@ -149,6 +147,10 @@ class Runtime:
                 *(f"{nbytes / 1e6:,.1f}" for nbytes in (limits.asked_bytes, limits.nbytes)),
             )
 
+    def forecast(self, rates: Rates) -> Forecast:
+        """What the plan is worth at these rates."""
+        return forecast(self.plan, self.container, rates)
+
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
         return Stats(
@@ -167,6 +169,9 @@ class Runtime:
             prefetch_expired=experts.prefetch_expired,
             lookahead_missing=experts.guesses.missing,
             lookahead_right=experts.guesses.right,
+            guard_shrinks=self._guard.shrinks,
+            guard_bytes=self._guard.given_back_bytes,
+            loaded_rss_bytes=self._loaded_rss_bytes,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
@@ -192,16 +197,3 @@ def _warn(config: EngineConfig, plan: Plan) -> None:
             logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got)
     if config.activations == "int8":
         logger.warning("activations int8: one plane instead of two, so logits are less exact")
-
-
-def _configure_cpu(config: EngineConfig) -> None:
-    here = cpu.supported_paths()
-    if config.cpu != "auto" and config.cpu not in here:
-        raise ConfigError(f"cpu: {config.cpu} is not in this processor; it has {', '.join(here)}")
-    cpu.configure(config.threads, None if config.cpu == "auto" else config.cpu)
-
-
-def _machine() -> Machine:
-    facts = probe.facts()
-    total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
-    return Machine(total, facts.usable_bytes, probe.rss_bytes())

@@ -33,6 +33,9 @@ class Stats:
     prefetch_expired: int = 0
     lookahead_missing: int = 0
     lookahead_right: int = 0
+    guard_shrinks: int = 0
+    guard_bytes: int = 0
+    loaded_rss_bytes: int = 40_000_000
     rss_bytes: int = 50_000_000
     peak_rss_bytes: int = 60_000_000
 

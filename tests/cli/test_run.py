@@ -220,3 +220,23 @@ def test_endless_input_is_refused(coli: Any, llm: Any, monkeypatch: Any, command
     outcome = coli(command, "-q", stdin=b"a" * 101)
     assert outcome.code == 2
     assert "standard input" in outcome.err
+
+
+def test_the_plan_is_held_against_the_run(coli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    arguments = ("--ids", "1 2 3", "--max-tokens", "20", "--cache-experts", "8", "--seed", "1")
+    outcome = coli("run", "-q", "--stats", "--stats-json", str(file), *arguments)
+    assert outcome.code == 0
+    assert outcome.err.startswith("plan ")
+    for name in ("loaded", "peak", "hit rate", "disk a token", "speed"):
+        assert f"\n{name} " in outcome.err
+    rows = {row["name"]: row for row in json.loads(file.read_text())["outcome"]}
+    assert rows["hit rate"]["planned"] == pytest.approx(0.25, abs=1e-6)
+    assert 0 < rows["hit rate"]["measured"] < 1
+    assert rows["disk a token"]["measured"] > 0
+    assert rows["speed"]["planned"] > 0
+
+
+def test_a_cache_that_gave_memory_back_is_said(coli: Any, llm: Any) -> None:
+    llm.counted = {"guard_shrinks": 2, "guard_bytes": 30_000_000}
+    assert "to keep it the cache gave 30.0 MB back (2 times)" in coli("run", "x").err

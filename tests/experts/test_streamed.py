@@ -131,6 +131,27 @@ def test_shrinking_a_warm_cache_keeps_the_recent_experts(make, layers):
     assert experts.resident(1) == {9, 10, 11}
 
 
+@pytest.mark.parametrize("scope", ["layer", "global"])
+def test_memory_goes_back_from_slots_that_have_taken_it(make, layers, scope):
+    experts = make(12, scope=scope)
+    x, weights = np.ones((1, 32), np.float32), np.ones((1, 1), np.float32)
+    for number, used in ((1, 8), (4, 4)):
+        for expert in range(used):
+            experts.run(number, x, np.array([[expert]], np.int32), weights)
+    size = layers[1].slot_bytes
+    assert experts.slots == 24
+    assert experts.shrink(3 * size) == 3 * size  # a quarter, and all that was not used yet
+    assert experts.slots == 9
+    batch = routing(np.random.default_rng(1), 6, 5, layers[1])
+    whole = make(99).run(1, *batch)
+    np.testing.assert_array_equal(bits(experts.run(1, *batch)), bits(whole))
+    assert experts.slots == 9
+    assert experts.shrink(1 << 40) <= 7 * size
+    assert experts.slots == 2
+    assert experts.shrink(1) == 0
+    np.testing.assert_array_equal(bits(experts.run(1, *batch)), bits(whole))
+
+
 def test_no_rows(make):
     nothing = np.empty((0, 4), np.int32)
     x = np.empty((0, 32), np.float32)

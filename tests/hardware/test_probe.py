@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 
-from colibri.hardware.probe import facts, free_bytes, peak_rss_bytes, rss_bytes
+from colibri.hardware.probe import facts, free_bytes, peak_rss_bytes, resident_bytes, rss_bytes
 
 
 def test_facts_of_this_machine():
@@ -49,6 +49,35 @@ def test_a_memory_limit_bounds_what_is_usable(tmp_path):
     (tmp_path / "sys/fs/cgroup/memory.current").write_text("400000\n")
     assert facts(tmp_path).cgroup_memory_bytes == 1000000
     assert facts(tmp_path).usable_bytes == 600000
+
+
+def test_memory_is_what_the_kernel_says_is_available(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(
+        "MemTotal:       8000 kB\nMemFree:         100 kB\nMemAvailable:   3000 kB\n"
+    )
+    found = facts(tmp_path)
+    assert (found.memory_bytes, found.memory_available_bytes) == (8000 * 1024, 3000 * 1024)
+    assert found.usable_bytes == 3000 * 1024
+
+
+def test_the_tighter_of_machine_and_group(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 8000 kB\nMemAvailable: 3000 kB\n")
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("4000000\n")
+    for current, usable in (("3900000", 100000), ("10", 3000 * 1024)):
+        (group / "memory.current").write_text(current)
+        assert facts(tmp_path).usable_bytes == usable
+
+
+def test_resident_memory_of_a_process_that_is_not_there(tmp_path):
+    assert resident_bytes(1, tmp_path) == 0
+    (tmp_path / "proc/1").mkdir(parents=True)
+    (tmp_path / "proc/1/statm").write_text("900 25 3 1 0 5 0\n")
+    assert resident_bytes(1, tmp_path) == 25 * mmap.PAGESIZE
 
 
 def test_resident_memory_follows_what_is_touched():

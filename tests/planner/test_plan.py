@@ -1,26 +1,41 @@
 """The plan adds up, keeps its budget, and says what is missing when it cannot."""
 
+import dataclasses
 import math
 from typing import Any
 
 import pytest
+from made_model import Made, made_layer
 
 import golden
 from colibri.config import EngineConfig
 from colibri.container.reader import open_container
 from colibri.errors import CapacityError, ConfigError
+from colibri.experts.arena import Arena
 from colibri.models.family import Sizes
 from colibri.models.registry import family_for
-from colibri.planner.plan import Machine, Plan, make_plan
+from colibri.planner.budget import Machine
+from colibri.planner.plan import Plan, make_plan
 
 GB = 10**9
 MACHINE = Machine(total_bytes=16 * GB, available_bytes=8 * GB, rss_bytes=60_000_000)
 
 
+SIZES = Sizes(state_bytes=2_000, activation_bytes=10_000, pair_bytes=1_000)
+
+
 def plan_for(family: str = "qwen3_moe", machine: Machine = MACHINE, **settings: Any) -> Plan:
     container = open_container(golden.tiny(family), lambda c: family_for(c).weights_of(c))
-    sizes = Sizes(state_bytes=2_000, activation_bytes=10_000, pair_bytes=1_000)
-    return make_plan(EngineConfig(**settings), container, sizes, 4096, 128, machine)
+    return make_plan(EngineConfig(**settings), container, SIZES, 4096, 128, machine)
+
+
+def widths(*slot_bytes: int) -> Made:
+    return Made({n: made_layer(size) for n, size in enumerate(slot_bytes)})
+
+
+def plan_of(model: Made, sizes: Sizes = SIZES, experts_per_token: int = 1, **settings: Any) -> Plan:
+    sizes = dataclasses.replace(sizes, experts_per_token=experts_per_token)
+    return make_plan(EngineConfig(**settings), model, sizes, 4096, 128, MACHINE)
 
 
 @pytest.mark.parametrize("family", golden.FAMILIES)
@@ -61,6 +76,51 @@ def test_slots_by_hand_are_held_to_the_budget_too() -> None:
     small = plan_for(ram="4GB", cache_experts=1, prefill_chunk=32).peak_bytes
     with pytest.raises(CapacityError):
         plan_for(ram=f"{small}B", cache_experts=8, prefill_chunk=32)
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+def test_the_budget_of_the_trunk_and_two_slots_gives_two_slots(family: str) -> None:
+    least = plan_for(family, ram="4GB", cache_experts=2, prefill_chunk=32).peak_bytes
+    plan = plan_for(family, ram=f"{least}B", prefill_chunk=32)
+    assert set(plan.slots.values()) == {2}
+    assert plan.peak_bytes == least
+    with pytest.raises(CapacityError, match="does not suffice"):
+        plan_for(family, ram=f"{plan.trunk_bytes}B")
+
+
+def test_slots_cost_what_they_are_wide_each_in_its_layer() -> None:
+    """One layer's experts at 8 bits beside others at 4: the widest are not the narrowest."""
+    model = widths(4096, 4096, 8192)
+    least = plan_of(model, ram="4GB", cache_experts=1, prefill_chunk=32).peak_bytes
+    plan = plan_of(model, ram=f"{least + 3 * 16384}B", prefill_chunk=32)
+    assert plan.slots == {0: 4, 1: 4, 2: 4}
+    assert plan.arena_bytes == 4 * (4096 + 4096 + 8192)
+    arena = Arena({4096: plan.slots[0] + plan.slots[1], 8192: plan.slots[2]})
+    assert arena.nbytes == plan.arena_bytes
+    arena.close()
+
+
+def test_fewer_slots_than_a_token_wants_say_what_is_missing() -> None:
+    model = widths(1_000_000, 1_000_000)
+    notes = plan_of(model, ram="4GB", cache_experts=3, experts_per_token=4).notes
+    assert len(notes) == 1
+    assert notes[0].startswith("3 of the 4 experts")
+    assert "2 MB more" in notes[0]
+    assert plan_of(model, ram="4GB", cache_experts=4, experts_per_token=4).notes == ()
+
+
+def test_the_items_are_the_peak() -> None:
+    for family in golden.FAMILIES:
+        plan = plan_for(family)
+        assert sum(item.nbytes for item in plan.items()) == plan.peak_bytes
+        assert plan.head_bytes < plan.trunk_bytes
+        layers = sum(plan.layer_trunk_bytes.values())
+        assert plan.trunk_bytes - plan.head_bytes - layers < 1000  # the last norm
+
+
+def test_state_that_a_sequence_has_whatever_its_length() -> None:
+    sizes = dataclasses.replace(SIZES, sequence_bytes=5_000)
+    assert plan_of(widths(4096), sizes, context=100).state_bytes == 205_000
 
 
 def test_context_is_reserved_and_bounded() -> None:

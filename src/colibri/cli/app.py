@@ -19,6 +19,7 @@ COMMANDS = {
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",
     "usage": "Show, export or reset which experts a model used.",
+    "plan": "Say what a model would take of memory, and how fast it would be.",
     "mirror": "Copy the hot experts to a second drive, to read from both.",
     "bench": "Measure speed, and how near it is to what the machine allows.",
 }

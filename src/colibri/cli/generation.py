@@ -28,6 +28,7 @@ class Answer:
     finish_reason: str | None = None
     ttft_seconds: float | None = None
     seconds: float = 0.0
+    on_first_token: Callable[[], None] = lambda: None
 
 
 def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = False) -> None:
@@ -45,6 +46,7 @@ def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = Fa
         for chunk in chunks:
             if answer.ttft_seconds is None and chunk.token_ids:
                 answer.ttft_seconds = time.perf_counter() - begin
+                answer.on_first_token()
                 progress.close()
             _take(chunk, answer, as_ids)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
+    from colibri.planner.outcome import Row
     from colibri.runtime import Stats
 
 # Counters that grow with the model's life; the rest of Stats is a state.
@@ -33,6 +35,8 @@ _COUNTERS = (
     "prefetch_expired",
     "lookahead_missing",
     "lookahead_right",
+    "guard_shrinks",
+    "guard_bytes",
 )
 
 CUT_OFF = "cut off at its longest (--max-tokens, --context)"
@@ -62,8 +66,15 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         *_ahead(stats),
         f"memory   {figures.size(stats.rss_bytes)} resident, "
         f"{figures.size(stats.peak_rss_bytes)} at most, "
-        f"of a budget of {figures.size(budget_bytes)}",
+        f"of a budget of {figures.size(budget_bytes)}{_guarded(stats)}",
     ]
+
+
+def _guarded(stats: Stats) -> str:
+    if not stats.guard_shrinks:
+        return ""
+    times = figures.count(stats.guard_shrinks, "time")
+    return f"; to keep it the cache gave {figures.size(stats.guard_bytes)} back ({times})"
 
 
 def _ahead(stats: Stats) -> list[str]:
@@ -87,8 +98,17 @@ def check_writable(path: Path) -> None:
         raise ConfigError(f"--stats-json: cannot write a file {path}")
 
 
-def write_json(path: Path, llm: LLM, stats: Stats, answer: Answer, load_seconds: float) -> None:
+def write_json(
+    path: Path,
+    llm: LLM,
+    stats: Stats,
+    answer: Answer,
+    load_seconds: float,
+    rows: Sequence[Row] | None = None,
+) -> None:
+    """rows: the plan against the run, where it was asked for."""
     from colibri import __version__
+    from colibri.cli import outcome
 
     facts: dict[str, Any] = {
         "version": __version__,
@@ -101,6 +121,8 @@ def write_json(path: Path, llm: LLM, stats: Stats, answer: Answer, load_seconds:
         "token_ids": answer.token_ids,
         "stats": dataclasses.asdict(stats),
     }
+    if rows is not None:
+        facts["outcome"] = outcome.as_json(rows)
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     part.replace(path)

@@ -24,6 +24,8 @@ from colibri.errors import ConfigError
 if TYPE_CHECKING:
     from colibri.answer import Chunk
     from colibri.llm import LLM
+    from colibri.planner.outcome import Row
+    from colibri.runtime import Stats
     from colibri.sampling import SamplingParams
 
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 @click.option("--system", metavar="TEXT", help="System message; only with --chat.")
 @click.option("--ids", is_flag=True, help="The prompt is token ids, and so is the output.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
+@click.option(
+    "--stats", is_flag=True, help="At the end hold the plan against what happened (takes a second)."
+)
 @click.option("--stats-json", type=click.Path(path_type=Path), help="Also write the facts here.")
 @sampling_options
 @engine_options
@@ -42,6 +47,7 @@ def command(
     system: str | None,
     ids: bool,
     quiet: bool,
+    stats: bool,
     stats_json: Path | None,
     **flags: Any,
 ) -> None:
@@ -63,7 +69,7 @@ def command(
     with loaded.llm as llm:
         params = with_given(llm.default_params, given)
         start = _chat(llm, text, system, params) if chat else _raw(llm, request, params)
-        _answer(loaded, start, quiet=quiet, ids=ids, stats_json=stats_json)
+        _answer(loaded, start, quiet=quiet, ids=ids, compare=stats, stats_json=stats_json)
 
 
 def _check_combination(chat: bool, system: str | None, ids: bool) -> None:
@@ -91,9 +97,22 @@ def _chat(llm: LLM, text: str, system: str | None, params: SamplingParams) -> St
 
 
 def _answer(
-    loaded: Loaded, start: Start, *, quiet: bool, ids: bool, stats_json: Path | None
+    loaded: Loaded,
+    start: Start,
+    *,
+    quiet: bool,
+    ids: bool,
+    compare: bool,
+    stats_json: Path | None,
 ) -> None:
     llm, answer, before = loaded.llm, Answer(), loaded.llm.stats()
+    first = before
+
+    def mark() -> None:
+        nonlocal first
+        first = llm.stats()
+
+    answer.on_first_token = mark
     try:
         write_stream(start, answer, quiet=quiet, as_ids=ids)
     finally:
@@ -104,5 +123,16 @@ def _answer(
         if not quiet and stats.prefill_tokens:
             for line in report.closing_lines(stats, answer, llm.plan.budget_bytes):
                 terminal.say(line)
+        rows = _compare(llm, stats, first) if compare and answer.token_ids else None
         if stats_json is not None:
-            report.write_json(stats_json, llm, stats, answer, loaded.seconds)
+            report.write_json(stats_json, llm, stats, answer, loaded.seconds, rows)
+
+
+def _compare(llm: LLM, stats: Stats, first: Stats) -> list[Row]:
+    """Said also with --quiet: it was asked for."""
+    from colibri.cli import outcome
+
+    rows = outcome.outcome_rows(llm, stats, report.since(llm.stats(), first))
+    for line in outcome.lines(rows):
+        terminal.say(line)
+    return rows

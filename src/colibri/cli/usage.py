@@ -88,11 +88,12 @@ def _file(named: str | None, usage: str | None) -> UsageFile:
     from colibri.cli.paths import model_path
     from colibri.experts.usagefile import Subject, UsageFile
     from colibri.experts.usagelog import usage_path
-    from colibri.runtime import open_model, routed_layers
+    from colibri.runtime import open_model
 
     config = take_some(model=named, usage=usage)
     container = open_model(model_path(config.model), config)
-    subject = Subject.of(container.path.absolute().name, container.config, routed_layers(container))
+    layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+    subject = Subject.of(container.path.absolute().name, container.config, layers)
     path = usage_path(
         config.usage, container.path, subject, os.environ, embedded=config.model is None
     )

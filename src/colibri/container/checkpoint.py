@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from colibri.container.header import TensorInfo
 from colibri.container.layerexperts import LayerExperts, from_pieces
 from colibri.container.pieces import collect_experts
 from colibri.container.shards import read_shards
@@ -13,7 +15,14 @@ from colibri.container.weights import WeightMap
 
 def read_checkpoint(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, LayerExperts]]:
     """The trunk and the expert layers of a directory of safetensors files."""
-    matched = classify_all(read_shards(path).values(), weights, path)
+    return arranged(read_shards(path), weights, path)
+
+
+def arranged(
+    tensors: Mapping[str, TensorInfo], weights: WeightMap, path: Path
+) -> tuple[Trunk, dict[int, LayerExperts]]:
+    """Tensors as trunk and expert layers, all there and in shape."""
+    matched = classify_all(tensors.values(), weights, path)
     trunk = {t.name: unpacked(t) for t, match in matched if match.rule.role == "trunk"}
     check_required(trunk, weights, path)
     routed = [(t, m) for t, m in matched if m.rule.role == "expert"]

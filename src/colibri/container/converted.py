@@ -41,10 +41,15 @@ from colibri.kernels.packing import packed_bytes
 Records = dict[tuple[int, int], TensorInfo]
 
 
-def read_converted(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, LayerExperts]]:
-    """The trunk and the expert layers of a directory with a manifest."""
+def read_converted(
+    path: Path, weights: WeightMap, *, cut_short: bool = False
+) -> tuple[Trunk, dict[int, LayerExperts]]:
+    """The trunk and the expert layers of a directory with a manifest.
+
+    cut_short: files may end behind their header.
+    """
     manifest = read_manifest(path)
-    tensors = _tensors(path, manifest)
+    tensors = _tensors(path, manifest, cut_short)
     records = {key: t for name, t in tensors.items() if (key := parse_record_name(name))}
     others = {n: t for n, t in tensors.items() if parse_record_name(n) is None}
     trunk = _trunk(path, manifest, others, weights)
@@ -52,12 +57,12 @@ def read_converted(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, Lay
     return trunk, _layers(path, manifest, records, weights.experts)
 
 
-def _tensors(path: Path, manifest: Manifest) -> dict[str, TensorInfo]:
+def _tensors(path: Path, manifest: Manifest, cut_short: bool) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     for entry in manifest.files:
         if not entry.name.endswith(SUFFIX):
             continue
-        for name, info in _file(path, entry).items():
+        for name, info in _file(path, entry, cut_short).items():
             other = tensors.setdefault(name, info)
             if other is not info:
                 raise ContainerError(
@@ -66,11 +71,11 @@ def _tensors(path: Path, manifest: Manifest) -> dict[str, TensorInfo]:
     return tensors
 
 
-def _file(path: Path, entry: FileEntry) -> dict[str, TensorInfo]:
+def _file(path: Path, entry: FileEntry, cut_short: bool) -> dict[str, TensorInfo]:
     if re.search(r"[/\\\0]", entry.name):
         raise ContainerError(f"{path / MANIFEST_NAME}: {shown(entry.name)} is no file name")
     file = path / entry.name
-    found, _ = read_header(file)
+    found, _ = read_header(file, cut_short=cut_short)
     size = max((t.offset + t.nbytes for t in found.values()), default=None)
     if size not in (None, entry.size):
         raise ContainerError(f"{file}: {size} bytes, but the manifest says {entry.size}")

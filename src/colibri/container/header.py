@@ -38,8 +38,13 @@ class TensorInfo:
     nbytes: int
 
 
-def read_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str, str]]:
-    """The tensors of a safetensors file and its metadata; ContainerError for any defect."""
+def read_header(
+    path: Path, *, cut_short: bool = False
+) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """The tensors of a safetensors file and its metadata; ContainerError for any defect.
+
+    cut_short: the data behind the header may be missing, in part or altogether.
+    """
     with opened(path) as (fd, size):
         head = read_range(fd, path, 0, min(size, 512))
         length = _header_length(path, head, size)
@@ -47,7 +52,7 @@ def read_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str, str]]:
     metadata = _metadata(path, raw.pop("__metadata__", {}))
     start = _PREFIX + length
     tensors = {name: _tensor(path, name, entry, start) for name, entry in raw.items()}
-    _check_spans(path, tensors, start, size)
+    _check_spans(path, tensors, start, size, cut_short)
     return tensors, metadata
 
 
@@ -113,7 +118,9 @@ def _are_counts(value: Any) -> bool:
     ]
 
 
-def _check_spans(path: Path, tensors: dict[str, TensorInfo], start: int, size: int) -> None:
+def _check_spans(
+    path: Path, tensors: dict[str, TensorInfo], start: int, size: int, cut_short: bool
+) -> None:
     """In file order each tensor begins where the one before ends; the last ends the file."""
     end = start
     last: TensorInfo | None = None
@@ -122,7 +129,7 @@ def _check_spans(path: Path, tensors: dict[str, TensorInfo], start: int, size: i
             defect = "overlaps" if t.offset < end else "leaves a hole after"
             raise ContainerError(f"{path}: tensor {shown(t.name)}: {defect} {_named(last)}")
         end, last = t.offset + t.nbytes, t
-        if end > size:
+        if end > size and not cut_short:
             raise ContainerError(
                 f"{path}: tensor {shown(t.name)}: ends at byte {end}, but the file has {size} "
                 f"bytes: cut short by at least {end - size}; download it again"

@@ -81,15 +81,12 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
     """(expert, part, piece) of everything that one tensor holds."""
     float_dtype(info)
     part = match.rule.part
-    rows, cols = {
-        "gate_up": (2 * shape.inner, shape.hidden),
-        "down": (shape.hidden, shape.inner),
-    }.get(part or "", (shape.inner, shape.hidden))
+    expected = stored_shape(match, shape)
+    rows, cols = expected[-2:]
+    _check_shape(info, expected)
     if match.expert is None:
-        _check_shape(info, (shape.num_experts, rows, cols))
         experts = range(shape.num_experts)
     else:
-        _check_shape(info, (rows, cols))
         if match.expert >= shape.num_experts:
             raise ContainerError(
                 f"{info.file}: tensor {shown(info.name)}: by config.json the layer has "
@@ -104,6 +101,15 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
             yield from ((expert, name, half) for name, half in _halves(piece))
         else:
             yield expert, str(part), piece
+
+
+def stored_shape(match: Match, shape: ExpertShape) -> tuple[int, ...]:
+    """Of an expert tensor in a checkpoint, by its rule: of one expert, or of all fused."""
+    rows, cols = {
+        "gate_up": (2 * shape.inner, shape.hidden),
+        "down": (shape.hidden, shape.inner),
+    }.get(match.rule.part or "", (shape.inner, shape.hidden))
+    return (rows, cols) if match.expert is not None else (shape.num_experts, rows, cols)
 
 
 def _halves(both: Piece) -> tuple[tuple[str, Piece], tuple[str, Piece]]:

@@ -19,6 +19,7 @@ from colibri.container.direct import DirectFiles
 from colibri.container.files import list_names, shown
 from colibri.container.jsonfile import read_json
 from colibri.container.layerexperts import LayerExperts
+from colibri.container.outline import read_outline
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
 from colibri.container.weights import WeightMap
@@ -123,13 +124,18 @@ class Container:
 
 
 def open_container(
-    path: Path, weights_for: Callable[[dict[str, Any]], WeightMap], *, direct: bool = True
+    path: Path,
+    weights_for: Callable[[dict[str, Any]], WeightMap],
+    *,
+    direct: bool = True,
+    incomplete: bool = False,
 ) -> Container:
     """Read and check everything but the weights themselves.
 
     `weights_for` gives a config's weight map; without `direct` weights are read through the page
-    cache. Raises ContainerError for a damaged, incomplete or
-    contradictory model, and whatever `weights_for` raises.
+    cache. `incomplete`: headers are enough (see outline.py); reading a weight that is not there is
+    an error then. Raises ContainerError for a damaged, incomplete or contradictory model, and
+    whatever `weights_for` raises.
     """
     names = list_names(path)
     converted = MANIFEST_NAME in names
@@ -142,9 +148,13 @@ def open_container(
     extra = "generation_config.json"
     generation_config = read_json(path / extra) if extra in names else {}
     weights = weights_for(config)
-    read = read_converted if converted else read_checkpoint
     with _no_collection():
-        trunk, layers = read(path, weights)
+        if converted:
+            trunk, layers = read_converted(path, weights, cut_short=incomplete)
+        elif incomplete:
+            trunk, layers = read_outline(path, config, weights)
+        else:
+            trunk, layers = read_checkpoint(path, weights)
     return Container(
         path,
         config,

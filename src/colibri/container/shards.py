@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
@@ -36,6 +36,26 @@ def read_shards(directory: Path) -> dict[str, TensorInfo]:
     tensors = _merge(directory, sorted(set(index.values())))
     _check_places(directory, index, tensors)
     return tensors
+
+
+def read_outlines(
+    directory: Path, absent: Callable[[Mapping[str, str]], dict[str, TensorInfo]]
+) -> dict[str, TensorInfo]:
+    """The same of a checkpoint that is not all there: shards may be cut short behind their header.
+
+    With an index, shards may be missing; `absent` gives their tensors from {name: shard}.
+    """
+    names = list_names(directory)
+    index = _index(directory, names)
+    if index is None:
+        files = [n for n in names if n.endswith(SUFFIX)]
+        if not files:
+            refuse_foreign(directory, names)
+        return _merge(directory, _without_index(directory, files), cut_short=True)
+    here = sorted(set(index.values()) & set(names))
+    tensors = _merge(directory, here, cut_short=True)
+    _check_places(directory, {n: f for n, f in index.items() if f in here}, tensors)
+    return tensors | absent({n: f for n, f in index.items() if f not in here})
 
 
 def _index(directory: Path, names: list[str]) -> dict[str, str] | None:
@@ -133,7 +153,7 @@ def _check_complete(directory: Path, stem: str, total: int, group: dict[int, str
     ]
     tail = missing == list(range(missing[0], start + total))
     hint = "the last ones: an incomplete download" if tail else "download them"
-    tensors = _merge(directory, sorted(group.values()))
+    tensors = _merge(directory, sorted(group.values()), cut_short=True)
     raise ContainerError(
         f"{directory}: found {len(group)} of {total} shards with {len(tensors)} tensors; missing "
         f"({hint}): {_list(names, len(missing))}"
@@ -145,12 +165,14 @@ def _widths(name: str) -> list[int]:
     return [len(part) for part in name.removesuffix(SUFFIX).replace("-of-", "-").rsplit("-", 2)]
 
 
-def _merge(directory: Path, files: Iterable[str]) -> dict[str, TensorInfo]:
+def _merge(
+    directory: Path, files: Iterable[str], *, cut_short: bool = False
+) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     defects: list[str] = []
     for file in files:
         try:
-            found, _ = read_header(directory / file)
+            found, _ = read_header(directory / file, cut_short=cut_short)
         except ContainerError as e:
             defects.append(str(e))
             continue

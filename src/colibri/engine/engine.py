@@ -40,6 +40,7 @@ class Engine:
         logit_rows: int,
         watch: Watch,
         bytes_read: Callable[[], int] = lambda: 0,
+        after_step: Callable[[int], None] = lambda tokens: None,
         clock: Clock = NO_CLOCK,
         turn_ended: Callable[[bool], None] = lambda busy: None,
     ) -> None:
@@ -52,6 +53,7 @@ class Engine:
         self._logit_rows = logit_rows
         self._watch = watch
         self._bytes_read = bytes_read
+        self._after_step = after_step
         self._clock = clock
         self._waiting: deque[Request | Call] = deque()
         self._running: list[Sequence] = []
@@ -192,6 +194,7 @@ class Engine:
             self._watch.requests = ()
             self._clock.end()
         self.stats.add(prefill, len(step.token_ids), time.perf_counter() - started)
+        self._after_step(len(step.token_ids))
 
     def _before_layer(self, first: Sequence, chunk: int, layer: int) -> None:
         if self._watch.cancelled():

@@ -1,5 +1,6 @@
 """The caches of all layers over one arena, with a pool of slots a layer or one a slot size."""
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -41,6 +42,25 @@ def resize(
         arena.give_back(pool.shrink(capacity))
     for n, pool in pools.items():
         pool.grow(arena.take(layers[n].slot_bytes, wanted[pool] - pool.capacity))
+
+
+def shrink(
+    arena: Arena,
+    layers: Mapping[int, LayerExperts],
+    caches: Mapping[int, LayerCache],
+    nbytes: int,
+) -> int:
+    """Gives at least so much memory that slots have taken back to the system, in equal shares, as
+    far as a slot a layer is left; how much it was. Slots that were not used yet are gone too: they
+    would take it again."""
+    sizes = {cache.pool: layers[n].slot_bytes for n, cache in caches.items()}
+    used = {pool: pool.capacity - len(pool.free) for pool in sizes}
+    taken = sum(used[pool] * size for pool, size in sizes.items())
+    left = max(0.0, 1 - nbytes / taken) if taken else 1.0
+    for pool in sizes:
+        keep = max(len(pool.caches), math.floor(used[pool] * left))
+        arena.give_back(pool.shrink(min(keep, pool.capacity)))
+    return taken - sum((pool.capacity - len(pool.free)) * size for pool, size in sizes.items())
 
 
 def _groups(layers: Mapping[int, LayerExperts], scope: Scope) -> list[list[int]]:

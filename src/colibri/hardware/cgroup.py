@@ -1,7 +1,7 @@
 """What the control groups of this process (v1 or v2) allow in memory and processor time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _V1_UNLIMITED = 1 << 60  # v1 says "none" with a number near 2^63
 @dataclass(frozen=True)
 class MemoryLimit:
     limit_bytes: int
-    used_bytes: int  # without the page cache, which the kernel gives up under pressure
+    used_bytes: int  # without what the kernel gives up under pressure, page cache above all
 
     @property
     def available_bytes(self) -> int:
@@ -37,9 +37,10 @@ def _folders(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
     """
     base = root / "sys/fs/cgroup"
     for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
+        fields = line.split(":", 2)
+        if len(fields) < 3 or (fields[1] and controller not in fields[1].split(",")):
             continue
+        _, controllers, path = fields
         mount = base / controller if controllers else base
         folder = mount / path.lstrip("/")
         while folder.is_relative_to(mount):
@@ -49,14 +50,32 @@ def _folders(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _memory_limit(folder: Path, v2: bool) -> MemoryLimit | None:
-    limit = _number(folder / ("memory.max" if v2 else "memory.limit_in_bytes"))
-    used = _number(folder / ("memory.current" if v2 else "memory.usage_in_bytes"))
-    if limit is None or used is None or limit >= _V1_UNLIMITED:
+    stat = _stat(folder / "memory.stat")
+    if v2:
+        # Above "high" the kernel slows the group down until it gives memory back: no less binding.
+        limits = [_number(folder / "memory.max"), _number(folder / "memory.high")]
+        used = _number(folder / "memory.current")
+    else:
+        # The hierarchical limit is also that of parents which a container's mount does not show.
+        limits = [_number(folder / "memory.limit_in_bytes"), stat.get("hierarchical_memory_limit")]
+        used = _number(folder / "memory.usage_in_bytes")
+    limit = min((n for n in limits if n is not None and n < _V1_UNLIMITED), default=None)
+    if limit is None or used is None:
         return None
-    stat = dict(line.split() for line in _lines(folder / "memory.stat"))
+    return MemoryLimit(limit, max(0, used - _reclaimable(stat, v2)))
+
+
+def _reclaimable(stat: Mapping[str, int], v2: bool) -> int:
+    """What the kernel gives up under pressure: pages of files (a tmpfs's are not among them) and,
+    where it is counted, its own caches of names and inodes."""
     prefix = "" if v2 else "total_"
-    cache = sum(int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
-    return MemoryLimit(limit, max(0, used - cache))
+    kinds = ("active_file", "inactive_file", "slab_reclaimable")  # v1 does not count the last
+    return sum(stat.get(prefix + kind, 0) for kind in kinds)
+
+
+def _stat(file: Path) -> dict[str, int]:
+    fields = (line.split() for line in _lines(file))
+    return {f[0]: int(f[1]) for f in fields if len(f) == 2 and f[1].isdecimal()}
 
 
 def _cpu_quota(folder: Path, v2: bool) -> float | None:
@@ -79,6 +98,6 @@ def _number(file: Path) -> int | None:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().splitlines()
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # absent or not ours to read: nothing is known from it
         return []

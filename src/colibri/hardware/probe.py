@@ -30,24 +30,33 @@ class Facts:
 def facts(root: Path = Path("/")) -> Facts:
     """root: where /proc and /sys are, for tests."""
     quota = cpu_quota(root)
-    memory = psutil.virtual_memory()
+    total, available = _memory(root / "proc/meminfo")
     limits = memory_limits(root)
     return Facts(
         machine=platform.machine(),
         cpu_model=_cpu_model(root / "proc/cpuinfo"),
         physical_cores=_cores(root / "sys/devices/system/cpu", quota),
         cpu_quota=quota,
-        memory_bytes=memory.total,
-        memory_available_bytes=memory.available,
+        memory_bytes=total,
+        memory_available_bytes=available,
         cgroup_memory_bytes=min((limit.limit_bytes for limit in limits), default=None),
-        usable_bytes=min([memory.available, *(limit.available_bytes for limit in limits)]),
+        usable_bytes=min([available, *(limit.available_bytes for limit in limits)]),
         page_bytes=mmap.PAGESIZE,
     )
 
 
 def rss_bytes() -> int:
     """Resident memory of this process; mapped files count with what is touched of them."""
-    return int(psutil.Process().memory_info().rss)
+    return resident_bytes("self") or int(psutil.Process().memory_info().rss)
+
+
+def resident_bytes(process: str | int, root: Path = Path("/")) -> int:
+    """Of a process by its number; 0 where the system does not say. Cheap: asked while decoding."""
+    try:
+        fields = (root / "proc" / str(process) / "statm").read_bytes().split()
+        return int(fields[1]) * mmap.PAGESIZE
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def peak_rss_bytes() -> int:
@@ -78,6 +87,20 @@ def disk_bytes(path: Path) -> int:
 def existing(path: Path) -> Path:
     """The path itself, or the nearest parent that is there."""
     return next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+
+
+def _memory(meminfo: Path) -> tuple[int, int]:
+    """All memory, and what programs may still take without swapping: the kernel's own estimate,
+    which counts page cache that it would give up."""
+    try:
+        text = meminfo.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        text = ""
+    found = dict(re.findall(r"^(Mem\w+):\s+(\d+) kB$", text, re.MULTILINE))
+    if "MemTotal" in found and "MemAvailable" in found:
+        return int(found["MemTotal"]) * 1024, int(found["MemAvailable"]) * 1024
+    memory = psutil.virtual_memory()
+    return memory.total, memory.available
 
 
 def _cpu_model(cpuinfo: Path) -> str | None:

@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 from colibri import _native
+from colibri.errors import ConfigError
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
@@ -26,6 +27,14 @@ def active_path() -> str:
 
 def num_threads() -> int:
     return _native.num_threads()
+
+
+def configure_as_asked(threads: int | None, path: str) -> None:
+    """The same, `path` being a setting: "auto" or a name. Raises ConfigError for one not here."""
+    here = supported_paths()
+    if path != "auto" and path not in here:
+        raise ConfigError(f"cpu: {path} is not in this processor; it has {', '.join(here)}")
+    configure(threads, None if path == "auto" else path)
 
 
 def supported_paths() -> list[str]:

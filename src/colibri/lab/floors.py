@@ -7,23 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
-from colibri.container.spec import body_bytes
-from colibri.kernels.moe import ExpertLayout
 from colibri.lab.clock import StepRecord, by_layer
 from colibri.lab.counters import Counters
+from colibri.planner.model import expert_bytes
 from colibri.planner.plan import Plan
 
-_ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 # Time that is not the routed experts' and cannot overlap with reads that the layer itself decides.
 _DENSE = ("route", "shared_expert", "attention", "dense", "head", "sampling")
-
-
-def expert_bytes(layout: ExpertLayout) -> int:
-    """Weights of one expert, without padding."""
-    scheme = layout.scheme
-    if scheme == "int4-gs64" or scheme == "int8-gs64":
-        return body_bytes(scheme, layout.hidden, layout.inner)
-    return 3 * layout.hidden * layout.inner * _ELEMENT_BYTES[scheme]
 
 
 def weight_bytes(container: Container, plan: Plan, experts_per_token: Mapping[int, int]) -> int:

@@ -14,10 +14,13 @@ from colibri.models.loader import TrunkLoader
 
 @dataclass(frozen=True)
 class Sizes:
+    """Bytes that depend on what runs rather than on the weights."""
+
     state_bytes: int  # a position, over all layers
     activation_bytes: int  # a row of a step, at its widest point
     pair_bytes: int  # a row's expert outputs, one by one
     experts_per_token: int = 1  # of a layer with routed experts
+    sequence_bytes: int = 0  # state of a sequence whatever its length: recurrences, convolutions
 
 
 def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:
@@ -26,14 +29,23 @@ def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:
 
 
 @dataclass(frozen=True)
-class Family:
-    """`parse` gives the family's own Config, which the other three take."""
+class Outline:
+    """What can be known of a family's model without running it; enough to plan its memory.
+
+    `parse` gives the family's own Config, which the others take.
+    """
 
     name: str
     parse: Callable[[Mapping[str, Any]], DecoderConfig]
     weights: Callable[[Any], WeightMap]
     sizes: Callable[[Any], Sizes]
-    build: Callable[[Any, TrunkLoader, ExpertExecutor], Decoder]
 
     def weights_of(self, config: Mapping[str, Any]) -> WeightMap:
         return self.weights(self.parse(config))
+
+
+@dataclass(frozen=True)
+class Family(Outline):
+    """One that runs."""
+
+    build: Callable[[Any, TrunkLoader, ExpertExecutor], Decoder]

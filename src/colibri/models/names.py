@@ -32,12 +32,16 @@ def common_rules() -> tuple[Rule, ...]:
 
 
 def expert_rules(
-    block: str = "mlp", gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj"
+    block: str = "mlp",
+    gate: str = "gate_proj",
+    up: str = "up_proj",
+    down: str = "down_proj",
+    layer: str = LAYER,
 ) -> tuple[Rule, ...]:
     """Experts one by one, and fused over the experts of a layer.
 
     They go first in a family's list: nearly every tensor is one."""
-    prefix = LAYER + block + r"\."
+    prefix = layer + block + r"\."
     return (
         Rule(prefix + EXPERT + gate + r"\.weight", "expert", part="gate"),
         Rule(prefix + EXPERT + up + r"\.weight", "expert", part="up"),

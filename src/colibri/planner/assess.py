@@ -1,0 +1,115 @@
+"""From a model's directory to the whole document: what fits, what it is worth, what would help."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from colibri.config import EngineConfig
+from colibri.container.outline import without_data
+from colibri.container.reader import Container, open_container
+from colibri.errors import ConfigError
+from colibri.kernels import cpu
+from colibri.kernels.packing import Scheme
+from colibri.models.family import Family, Outline
+from colibri.models.registry import outline_for
+from colibri.planner import rates
+from colibri.planner.advice import Question, advise
+from colibri.planner.budget import Machine, this_machine
+from colibri.planner.document import Document, ModelEntry, document
+from colibri.planner.forecast import Rates, forecast
+from colibri.planner.model import AsConverted, Model, streamed_layers
+
+_READERS = 4  # to measure the disk with, where the setting leaves it open
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked of the plan, beside the settings."""
+
+    scheme: Literal["auto", "source"] | Scheme = "auto"
+    assume_free: bool = False  # as if the other colibri processes had ended
+    disk: float | None = None  # bytes a second; None: measured
+    memory: float | None = None
+
+
+def open_outline(path: Path) -> Container:
+    """A model that may be headers only, and of a family that cannot be run yet."""
+    return open_container(path, lambda c: outline_for(c).weights_of(c), incomplete=True)
+
+
+def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Document:
+    """Also of a model that does not fit. Raises ConfigError; CapacityError only for a budget of
+    more than the machine has."""
+    outline = outline_for(container.config)
+    short, files = without_data(container)
+    model = _model(container, wishes.scheme, bool(short))
+    machine = this_machine()
+    cpu.configure_as_asked(config.threads, config.cpu)
+    question = _question(config, container.config, outline, model, machine, wishes)
+    plan = question.plan()
+    question = dataclasses.replace(question, rates=_rates(config, container, wishes))
+    smallest = dataclasses.replace(config, ram="1B")
+    schemes = sorted({layer.layout.scheme for layer in streamed_layers(model).values()})
+    entry = ModelEntry(
+        path=str(container.path),
+        family=outline.name,
+        runs=isinstance(outline, Family),
+        experts=", ".join(schemes) or "none",
+        as_converted=model is not container,
+        files=files,
+        files_without_data=short,
+    )
+    return document(
+        entry,
+        machine,
+        plan,
+        dataclasses.replace(question, config=smallest).plan().peak_bytes,
+        question.rates,
+        forecast(plan, model, question.rates),
+        advise(question),
+    )
+
+
+def _model(container: Container, scheme: str, short: bool) -> Model:
+    """What is not all there is planned as it will be used: converted."""
+    if scheme == "auto":
+        scheme = "int4-gs64" if short and not container.converted else "source"
+    if scheme == "source":
+        return container
+    if container.converted:
+        raise ConfigError(f"--scheme {scheme}: {container.path} is converted already; leave it out")
+    return AsConverted(container, cast(Scheme, scheme))
+
+
+def _question(
+    config: EngineConfig,
+    model_config: Mapping[str, Any],
+    outline: Outline,
+    model: Model,
+    machine: Machine,
+    wishes: Wishes,
+) -> Question:
+    parsed = outline.parse(model_config)
+    return Question(
+        config,
+        model,
+        outline.sizes(parsed),
+        parsed.max_position_embeddings,
+        parsed.vocab_size,
+        machine.assuming_free() if wishes.assume_free else machine,
+        Rates(),
+    )
+
+
+def _rates(config: EngineConfig, container: Container, wishes: Wishes) -> Rates:
+    """With memory given, another machine is meant, and arithmetic here says nothing about it."""
+    readers = _READERS if config.readers == "auto" else config.readers
+    disk, memory, compute = wishes.disk, wishes.memory, None
+    if memory is None:
+        memory = rates.memory_rate()
+        compute = rates.compute_rate(2 if config.activations == "int8x2" else 1)
+    if disk is None:
+        disk = rates.disk_rate(container.expert_layers().values(), readers)
+    return Rates(memory, disk, compute)
