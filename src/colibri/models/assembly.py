@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.layers.decoder import Block, Decoder, DecoderLayer, Mixer
+from colibri.layers.decoder import Decoder, DecoderLayer, Half, Mixer
 from colibri.layers.linear import Linear
 from colibri.layers.rope import Rope
 from colibri.models.config import DecoderConfig
@@ -19,7 +19,7 @@ def decoder(
     load: TrunkLoader,
     rope: Rope,
     mixer: Callable[[int], Mixer],
-    mlp: Callable[[int], Block],
+    mlp: Callable[[int], Half],
 ) -> Decoder:
     """Embedding, layers, norm and head under their common names."""
     eps = config.rms_norm_eps

@@ -15,6 +15,7 @@ from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
 from colibri.layers.linear import Projections
 from colibri.layers.mla import LatentAttention
+from colibri.layers.mlp import DenseMLP
 from colibri.layers.rope import Rope
 from colibri.models.assembly import decoder
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
@@ -98,7 +99,7 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
     def mlp(layer: int) -> Callable[..., Any]:
         prefix = f"model.layers.{layer}.mlp"
         if not config.sparse(layer):
-            return load.swiglu(prefix)
+            return DenseMLP(load.swiglu(prefix))
         router = SigmoidRouter(
             k=config.num_experts_per_tok,
             bias=load.vector(f"{prefix}.gate.e_score_correction_bias"),
@@ -138,7 +139,7 @@ def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> 
         latent_dim=c.kv_lora_rank,
         input_proj=Projections(*(load.linear(f"{prefix}.{name}") for name in shared)),
         q_a_norm=load.rms_norm(f"{prefix}.q_a_layernorm", LATENT_EPS),
-        q_b_proj=load.linear(f"{prefix}.q_b_proj"),
+        q_b_proj=Projections(load.linear(f"{prefix}.q_b_proj")),
         kv_a_norm=load.rms_norm(f"{prefix}.kv_a_layernorm", LATENT_EPS),
         kv_b_key=key,
         kv_b_value=value,
