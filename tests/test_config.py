@@ -247,4 +247,4 @@ def test_unknown_flag_is_refused() -> None:
 
 def test_keyword_arguments_of_llm_are_the_settings() -> None:
     fields = {field.name for field in dataclasses.fields(EngineConfig)}
-    assert set(EngineSettings.__annotations__) == fields - {"model"}
+    assert set(EngineSettings.__annotations__) == fields - {"model", "profile"}

@@ -11,13 +11,12 @@ from typing import Any
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
 from colibri.layers.absorb import load_absorbed
-from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
 from colibri.layers.linear import Projections
 from colibri.layers.mla import LatentAttention
 from colibri.layers.mlp import DenseMLP
 from colibri.layers.rope import Rope
-from colibri.models.assembly import decoder
+from colibri.models.assembly import Assembly
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
 from colibri.models.glm_config import GlmMoeDsaConfig, parse, rope_of
 from colibri.models.loader import TrunkLoader
@@ -93,7 +92,7 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
     return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size, c.num_experts_per_tok)
 
 
-def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
 
     def mlp(layer: int) -> Callable[..., Any]:
@@ -116,7 +115,7 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
             load.swiglu(f"{prefix}.shared_experts"),
         )
 
-    return decoder(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
+    return Assembly(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
 
 
 def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> LatentAttention:
