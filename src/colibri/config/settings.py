@@ -244,6 +244,8 @@ SETTINGS: tuple[Setting, ...] = (
         "1000 to 1000000000",
         "Tokens after which a remembered use counts half.",
         _whole(1000, 1_000_000_000),
+    ),
+    Setting(
         "profile",
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
