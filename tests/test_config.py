@@ -118,6 +118,9 @@ _EXAMPLES = {
     "cache_scope": "global",
     "trace": "run.trace",
     "trace_logits": "on",
+    "pin": "50%",
+    "usage": "file",
+    "usage_half_life": "5000",
 }
 
 
@@ -148,6 +151,8 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"DIRECT": "1"}, {"direct": "on"}),
         ({"DIRECT": "0"}, {"direct": "off"}),
         ({"PILOT": "0"}, {"lookahead": "off"}),
+        ({"PIN_GB": "0"}, {"pin": "0"}),
+        ({"PIN_GB": "10"}, {"pin": "10GB"}),
         ({"COLI_MODEL_MIRROR": "/a;/b,c"}, {"mirror": ("/a", "/b,c")}),
         ({"COLI_MODEL_MIRROR": "/a", "COLI_MIRROR": "/b"}, {"mirror": ("/b",)}),
         ({"COLI_MODEL_DIRS": "/a, /b"}, {"model_dirs": ("/a", "/b")}),

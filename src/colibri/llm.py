@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
-from colibri.config import EngineConfig, EngineSettings, cpu_of
+from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
 from colibri.container.reader import Container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
@@ -49,7 +49,8 @@ class LLM:
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
     the embedded model. Other arguments are those of EngineSettings; of the environment only
-    COLI_CPU is heeded. May be called from several threads: calls queue on the engine's own.
+    COLI_CPU and COLI_USAGE are heeded. May be called from several threads: calls queue on the
+    engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:
@@ -60,6 +61,8 @@ class LLM:
             )
         if "cpu" not in settings and (path := cpu_of(os.environ)) is not None:
             settings["cpu"] = path
+        if "usage" not in settings and (usage := usage_of(os.environ)) is not None:
+            settings["usage"] = usage
         self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod

@@ -96,6 +96,11 @@ def take_model(flag: str | None) -> str | None:
     return _resolve({"model": flag}).model
 
 
+def take_some(**flags: str | None) -> EngineConfig:
+    """The same for a command that takes only these settings."""
+    return _resolve(flags)
+
+
 def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
     for warning in (*unknown_variables(os.environ), *notices(os.environ)):
         terminal.say(f"coli: warning: {warning}")

@@ -46,6 +46,9 @@ class EngineSettings(TypedDict, total=False):
     cache_scope: CacheScope
     trace: str | None
     trace_logits: Literal["on", "off"]
+    pin: str
+    usage: str
+    usage_half_life: int
     model_dirs: tuple[str, ...]
     mirror: tuple[str, ...]
     disk_weights: tuple[float, ...] | Literal["auto"]
@@ -75,6 +78,9 @@ class EngineConfig:
     cache_scope: CacheScope = "layer"
     trace: str | None = None
     trace_logits: Literal["on", "off"] = "off"
+    pin: str = "auto"
+    usage: str = "auto"
+    usage_half_life: int = 50_000
     model_dirs: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
@@ -137,6 +143,13 @@ def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
     setting = BY_FIELD["cpu"]
     text = environ.get(setting.env)
     return cast(CpuPath, setting.read(text, setting.env)) if text else None
+
+
+def usage_of(environ: Mapping[str, str]) -> str | None:
+    """COLI_USAGE, checked: whatever runs, a test suite for instance, leaves nothing behind."""
+    setting = BY_FIELD["usage"]
+    text = environ.get(setting.env)
+    return cast(str, setting.read(text, setting.env)) if text else None
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

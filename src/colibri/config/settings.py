@@ -59,7 +59,19 @@ def _memory(value: object) -> str:
     return value.strip()
 
 
-def _profile(value: object) -> str:
+def _pin(value: object) -> str:
+    word = "" if isinstance(value, bool) else str(value).strip().lower()
+    if word in ("auto", "all", "0"):
+        return word
+    try:
+        return _memory(value)
+    except ConfigError:
+        raise ConfigError(
+            f"{shown(value)} is not auto, 0, all, a size like 2GB or a share like 50%"
+        ) from None
+
+
+def _auto_off_or_path(value: object) -> str:
     word = value.strip().lower() if isinstance(value, str) else ""
     return word if word in ("auto", "off") else _path(value)
 
@@ -109,6 +121,11 @@ def _numa(value: object) -> str:
 def _gigabytes(text: str) -> str:
     """Upstream's RAM_GB: a plain number of GB."""
     return text.strip() + "GB"
+
+
+def _pin_gigabytes(text: str) -> str:
+    """Upstream's PIN_GB: a plain number of GB."""
+    return "0" if text.strip() == "0" else _gigabytes(text)
 
 
 def _on_off(text: str) -> str:
@@ -281,6 +298,25 @@ SETTINGS: tuple[Setting, ...] = (
         _choice("on", "off"),
     ),
     Setting(
+        "pin",
+        "auto, 0, a size, a share of the expert cache or all",
+        "How much of the cache is kept for the experts used most; auto: once usage tells which.",
+        _pin,
+        Upstream("PIN_GB", _pin_gigabytes),
+    ),
+    Setting(
+        "usage",
+        "auto, off or a file",
+        "Where it is remembered which experts are used; auto: .coli_usage beside the model.",
+        _auto_off_or_path,
+    ),
+    Setting(
+        "usage_half_life",
+        "1000 to 1000000000",
+        "Tokens after which a remembered use counts half.",
+        _whole(1000, 1_000_000_000),
+    ),
+    Setting(
         "model_dirs",
         "directories, a comma between them",
         "More directories that hold files of the model, each file in one of them.",
@@ -303,7 +339,7 @@ SETTINGS: tuple[Setting, ...] = (
         "profile",
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
-        _profile,
+        _auto_off_or_path,
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}

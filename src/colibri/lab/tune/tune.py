@@ -31,7 +31,7 @@ def tune(
     Every trial has the budget that the first one had, so none takes more than the plan. Raises
     ColibriError if the model cannot be run as it is.
     """
-    base = replace(config, profile="off", ram=_fixed(config))
+    base = replace(config, profile="off", usage="off", ram=_fixed(config))
     search = Search(base, runner, wishes, say)
     try:
         start = search.start()
