@@ -123,7 +123,8 @@ class Runtime:
             ends.callback(experts.close)
             if self.tracer is not None:
                 ends.callback(self.tracer.close)
-            learning = Learning(log, Pins(config.pin, sizes.experts_per_token), experts)
+            pins = Pins(config.pin, sizes.experts_per_token)
+            learning = Learning(log, pins, experts, config.policy)
             ends.callback(learning.close)
             bits = self.plan.trunk_bits, self.plan.embed_bits
             loader = TrunkLoader(container, *bits, planes, make_router)
