@@ -28,6 +28,7 @@ from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
+from colibri.planner.usage import popularity
 from colibri.routing.base import RouterFactory, own_router
 
 logger = logging.getLogger("colibri")
@@ -88,6 +89,7 @@ class Runtime:
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         log = _usage_log(config, container, layers)
+        self._popularity = popularity(log.counts())
         watch = Watch()
         experts = self.experts = StreamedExperts(
             layers,
@@ -149,7 +151,7 @@ class Runtime:
 
     def forecast(self, rates: Rates) -> Forecast:
         """What the plan is worth at these rates."""
-        return forecast(self.plan, self.container, rates)
+        return forecast(self.plan, self.container, rates, self._popularity)
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
