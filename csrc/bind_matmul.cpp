@@ -1,17 +1,15 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <tuple>
-#include <variant>
-#include <vector>
 
 #include "bind.h"
-#include "bind_arrays.h"
+#include "bind_matrix.h"
 
 namespace coli {
 void bind_moe(nanobind::module_& m);
+void bind_layer(nanobind::module_& m);
 
 namespace {
 
@@ -29,12 +27,6 @@ std::tuple<double, double, int64_t> py_pack(const AnyIn& w, int bits, float mult
   return {r.smallest, r.largest, r.bad};
 }
 
-// Weights with the array they lie in. Checked and looked up once: a product costs Python as little as can be.
-struct Matrix {
-  Weights weights;
-  std::variant<In<uint8_t, 1>, AnyIn> owner;
-};
-
 Matrix packed_matrix(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t cols, float multiplier) {
   return {packed_of(data, bits, rows, cols, multiplier), data};
 }
@@ -50,8 +42,6 @@ Product product_of(const Matrix& w, const Any& x, int64_t heads, const Out<float
   require(y.shape(0) == x.shape(0) && (int64_t)y.shape(1) == rows, "out has the wrong shape");
   return {w.weights, y.data()};
 }
-
-void check_planes(int planes) { require(planes == 1 || planes == 2, "planes must be 1 or 2"); }
 
 void run(std::span<const Product> products, const Any& x, int64_t heads, int planes) {
   Released released;
@@ -70,17 +60,6 @@ void py_matmul_heads(const Any& x, const Matrix& w, int planes, const Out<float,
   check_planes(planes);
   Product product = product_of(w, x, (int64_t)x.shape(1), y);
   run({&product, 1}, x, (int64_t)x.shape(1), planes);
-}
-
-void py_matmul_many(const Any& x, const std::vector<const Matrix*>& ws, int planes,
-                    const std::vector<Out<float, 2>>& ys) {
-  require(x.ndim() == 2, "x must be [tokens, inputs]");
-  check_planes(planes);
-  require(!ws.empty() && ws.size() == ys.size(), "there must be as many outs as weights, and one at least");
-  std::vector<Product> products;
-  products.reserve(ws.size());
-  for (size_t i = 0; i < ws.size(); i++) products.push_back(product_of(*ws[i], x, 1, ys[i]));
-  run(products, x, 1, planes);
 }
 
 void py_embed(const In<int64_t, 1>& ids, const Matrix& w, const Out<float, 2>& y) {
@@ -105,10 +84,9 @@ void bind_matmul(nb::module_& m) {
   m.def("matmul", &py_matmul, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"), nb::arg("out").noconvert());
   m.def("matmul_heads", &py_matmul_heads, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"),
         nb::arg("out").noconvert());
-  m.def("matmul_many", &py_matmul_many, nb::arg("x").noconvert(), nb::arg("ws").noconvert(), nb::arg("planes"),
-        nb::arg("outs").noconvert());
   m.def("embed", &py_embed, nb::arg("ids").noconvert(), nb::arg("w"), nb::arg("out").noconvert());
   bind_moe(m);
+  bind_layer(m);
 }
 
 }  // namespace coli

@@ -112,6 +112,9 @@ _EXAMPLES = {
     "cpu": "avx2",
     "direct": "on",
     "lookahead": "2",
+    "pin": "50%",
+    "usage": "file",
+    "usage_half_life": "5000",
 }
 
 
@@ -142,6 +145,8 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"DIRECT": "1"}, {"direct": "on"}),
         ({"DIRECT": "0"}, {"direct": "off"}),
         ({"PILOT": "0"}, {"lookahead": "off"}),
+        ({"PIN_GB": "0"}, {"pin": "0"}),
+        ({"PIN_GB": "10"}, {"pin": "10GB"}),
         ({"PILOT": "1"}, {"lookahead": 1}),
         ({"PILOT": "1", "COLI_LOOKAHEAD": "auto"}, {"lookahead": "auto"}),
         ({"COLI_READERS": "Auto"}, {"readers": "auto"}),
@@ -242,4 +247,4 @@ def test_unknown_flag_is_refused() -> None:
 
 def test_keyword_arguments_of_llm_are_the_settings() -> None:
     fields = {field.name for field in dataclasses.fields(EngineConfig)}
-    assert set(EngineSettings.__annotations__) == fields - {"model"}
+    assert set(EngineSettings.__annotations__) == fields - {"model", "profile"}

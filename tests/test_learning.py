@@ -1,6 +1,5 @@
 """Usage and pins of a whole model: saved when a turn ends, heeded, and never in an answer's way."""
 
-import logging
 import os
 import shutil
 from pathlib import Path
@@ -70,9 +69,8 @@ def test_a_file_of_the_users_choice(model: Path, tmp_path: Path) -> None:
 
 
 def test_an_answer_does_not_mind_that_usage_cannot_be_saved(
-    model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("colibri"), "propagate", True)
     (model / ".coli_usage.lock").mkdir()
     with LLM(model, usage="auto") as llm:
         answers = [llm.generate(PROMPT, PARAMS).token_ids for _ in range(2)]
@@ -107,10 +105,9 @@ def test_auto_pins_once_enough_is_known_and_the_pins_are_used(
 
 
 def test_all_is_clamped_to_the_budget_and_says_so(
-    model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B024."""
-    monkeypatch.setattr(logging.getLogger("colibri"), "propagate", True)
     with LLM(model, usage="auto", cache_experts=10, pin="all") as llm:
         (record,) = caplog.records
         assert "--pin all: that is 6.8 MB of experts, and 1.1 MB are pinned" in record.getMessage()

@@ -55,7 +55,6 @@ def experts_of(topk_ids: _I32, num_experts: int) -> list[int]: ...
 def embed(ids: _I64, w: Matrix, out: _F32) -> None: ...
 def matmul(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
 def matmul_heads(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
-def matmul_many(x: _F32, ws: Sequence[Matrix], planes: int, outs: Sequence[_F32]) -> None: ...
 def moe_all(
     packed: bool,
     scheme: int,
@@ -86,6 +85,74 @@ def pack(
     w: _Weights, bits: int, multiplier: float, out: _U8 | None
 ) -> tuple[float, float, int]: ...
 def packed_matrix(data: _U8, bits: int, rows: int, cols: int, multiplier: float) -> Matrix: ...
+
+# The halves of a layer: objects made once, and calls with them.
+
+class Norm: ...
+class Projections: ...
+class GroupedAttention: ...
+
+class KeyValues:  # keeps its buffers alive
+    length: int
+    touched: int
+
+class StepRows: ...
+class RouteRule: ...
+
+def norm(weight: _F32, eps: float) -> Norm: ...
+def projections(
+    ws: Sequence[Matrix], biases: Sequence[_F32 | None], planes: int
+) -> Projections: ...
+def attention(
+    layer: int,
+    qkv: Projections,
+    o_proj: Projections,
+    heads: int,
+    kv_heads: int,
+    dim: int,
+    q_norm: Norm | None,
+    k_norm: Norm | None,
+    per_head: bool,
+    clip: float,
+    window: int,
+    scale: float,
+    interleaved: bool,
+) -> GroupedAttention: ...
+def key_values(keys: _F32, values: _F32) -> KeyValues: ...
+def step_rows(
+    positions: _I64,
+    stops: Sequence[int],
+    cos: _F32,
+    sin: _F32,
+    caches: Sequence[Sequence[KeyValues | None]],
+) -> StepRows: ...
+def route_rule(
+    experts: int,
+    k: int,
+    bias: _F32 | None,
+    n_group: int,
+    topk_group: int,
+    renormalize: bool,
+    scale: float,
+) -> RouteRule: ...
+def project(x: _F32, ws: Projections, outs: Sequence[_F32]) -> None: ...
+def norm_project(
+    x: _F32, y: _F32, add: bool, norm: Norm, ws: Projections, outs: Sequence[_F32]
+) -> None: ...
+def swiglu(x: _F32, gate_up: Projections, down: Projections, out: _F32) -> None: ...
+def grouped_attention(
+    x: _F32, y: _F32, add: bool, norm: Norm, attention: GroupedAttention, rows: StepRows
+) -> None: ...
+def norm_route(
+    x: _F32,
+    y: _F32,
+    add: bool,
+    norm: Norm,
+    gate: Projections,
+    rule: RouteRule,
+    ids: _I32,
+    weights: _F32,
+) -> None: ...
 
 # Norms, rope, routing and attention.
 

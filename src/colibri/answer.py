@@ -86,7 +86,7 @@ def complete(request: Request, text: TextAssembler | None) -> Completion:
 
 def _chunk(token: Token, request: Request, text: TextAssembler | None) -> Chunk:
     logprobs = None
-    if request.params.logprobs is not None:
+    if token.logprob is not None:
         logprobs = (TokenLogprob(token.id, token.logprob, token.top),)
     ends = token.id in request.eos_ids and not request.params.ignore_eos
     piece = text.push(token.id) if text and not ends else ""

@@ -47,13 +47,13 @@ class LLM:
     """A model, ready to answer.
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
-    the embedded model. Other arguments are the fields of EngineConfig; of the environment only
+    the embedded model. Other arguments are those of EngineSettings; of the environment only
     COLI_CPU and COLI_USAGE are heeded. May be called from several threads: calls queue on the
     engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:
-        known = {f.name for f in fields(EngineConfig)} - {"model"}
+        known = {f.name for f in fields(EngineConfig)} - {"model", "profile"}
         for name in settings.keys() - known:
             raise ConfigError(
                 f"LLM() has no setting {name!r}; known are {', '.join(sorted(known))}"

@@ -137,7 +137,7 @@ class Runtime:
             f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
             f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
-            f"{cpu.active_path()} on {cpu.num_threads()} threads"
+            f"{cpu.active_path()} on {cpu.num_threads()} threads{_profile_text(config)}"
         )
         _warn(config, self.plan)
         limits = pin_limits(config.pin, experts.cached_layers(), sizes.experts_per_token)
@@ -188,6 +188,11 @@ def _usage_log(
     log = UsageLog(subject, config.usage_half_life, path)
     log.load(named=config.usage not in ("auto", "off"))
     return log
+
+
+def _profile_text(config: EngineConfig) -> str:
+    taken = config.profile not in ("auto", "off")
+    return f", profile {Path(config.profile).name}" if taken else ""
 
 
 def _warn(config: EngineConfig, plan: Plan) -> None:

@@ -69,5 +69,5 @@ def test_a_shadow_counts_the_hits_of_such_a_cache():
     assert shadow.demand([2, 3]) == 0
     assert shadow.demand([0, 7]) == 1  # the pin stayed
     shadow.hold([])
-    assert shadow.demand([0, 1, 2, 3, 4, 5]) == 1
+    assert shadow.demand([0, 1, 2, 3, 4, 5]) == 2
     assert shadow.demand([7]) == 0

@@ -6,7 +6,8 @@ from variants import bits, every_way
 
 from colibri import _native
 from colibri.kernels import packing
-from colibri.kernels.matmul import embed, matmul, matmul_heads, matmul_many
+from colibri.kernels.layer import Projector
+from colibri.kernels.matmul import embed, matmul, matmul_heads
 from colibri.kernels.packing import DenseMatrix, PackedMatrix, pack_matrix
 from colibri.kernels.reference import matmul as reference
 from colibri.kernels.reference.packing import to_float32
@@ -165,7 +166,7 @@ def head_of(ws, head, rows):
 def test_many_products_have_the_bits_of_each(seed, tokens, cols, parts, planes):
     ws = [matrix(seed + i, rows, cols, kind) for i, (rows, kind) in enumerate(parts)]
     x = activations(seed, tokens, cols)
-    together = every_way(lambda: np.concatenate(matmul_many(x, ws, planes), axis=1))
+    together = every_way(lambda: np.concatenate(Projector(ws, None, planes)(x), axis=1))
     alone = np.concatenate([matmul(x, w, planes) for w in ws], axis=1)
     np.testing.assert_array_equal(bits(together), bits(alone))
 
@@ -173,7 +174,7 @@ def test_many_products_have_the_bits_of_each(seed, tokens, cols, parts, planes):
 def test_many_long_products_have_the_bits_of_each():
     ws = [matrix(i, rows, 192, kind) for i, rows, kind in ((0, 300, "int4-gs64"), (1, 40, "bf16"))]
     x = activations(14, 300, 192)
-    together = every_way(lambda: np.concatenate(matmul_many(x, ws), axis=1))
+    together = every_way(lambda: np.concatenate(Projector(ws)(x), axis=1))
     np.testing.assert_array_equal(bits(together[:, :300]), bits(matmul(x, ws[0])))
     np.testing.assert_array_equal(bits(together[:, 300:]), bits(matmul(x, ws[1])))
 
@@ -181,16 +182,17 @@ def test_many_long_products_have_the_bits_of_each():
 def test_many_products_refuse_what_one_does():
     w, x = matrix(15, 48, 64, "int4-gs64"), activations(15, 2, 64)
     with pytest.raises(ValueError, match="inputs"):
-        matmul_many(x, [w, matrix(15, 48, 128, "int4-gs64")])
+        Projector([w, matrix(15, 48, 128, "int4-gs64")])
     with pytest.raises(ValueError, match="planes"):
-        matmul_many(x, [w, w], planes=3)
+        Projector([w, w], planes=3)
     with pytest.raises(ValueError, match="one at least"):
-        matmul_many(x, [])
-    with pytest.raises(ValueError, match="tokens"):
-        matmul_many(x[0], [w])
-    with pytest.raises(TypeError):
-        matmul_many(x.astype(np.float64), [w])
-    assert [len(y) for y in matmul_many(x[:0], [w, w])] == [0, 0]
+        Projector([])
+    with pytest.raises(ValueError, match="inputs"):
+        Projector([w])(activations(15, 2, 65))
+    for wrong in (x[0], x.astype(np.float64)):
+        with pytest.raises(TypeError):
+            Projector([w])(wrong)
+    assert [len(y) for y in Projector([w, w])(x[:0])] == [0, 0]
 
 
 def test_a_matrix_may_be_dropped_while_its_product_is_used():

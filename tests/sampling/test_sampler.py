@@ -272,7 +272,8 @@ def test_logprobs_counts() -> None:
     logits = logits_of(1, 2, 3)
     assert Sampler(SamplingParams(logprobs=0), ()).sample(logits, 0, ()).top == ()
     assert len(Sampler(SamplingParams(logprobs=10), ()).sample(logits, 0, ()).top) == 3
-    assert Sampler(SamplingParams(temperature=0), ()).sample(logits, 0, ()).top == ()
+    unasked = Sampler(SamplingParams(temperature=0), ()).sample(logits, 0, ())
+    assert (unasked.logprob, unasked.top) == (None, ())
 
 
 # A model that went wrong

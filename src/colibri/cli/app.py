@@ -19,8 +19,11 @@ COMMANDS = {
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",
     "usage": "Show, export or reset which experts a model used.",
+    "doctor": "Check a model and this machine, and say what to do.",
     "plan": "Say what a model would take of memory, and how fast it would be.",
     "mirror": "Copy the hot experts to a second drive, to read from both.",
+    "tune": "Find settings that make a model faster on this machine.",
+    "verify": "Hold a converted model against its source.",
     "bench": "Measure speed, and how near it is to what the machine allows.",
 }
 

@@ -86,6 +86,8 @@ def command(
         for name in ("prompt_tokens", "new_tokens", "warmup", "repeat", "cold", "routing", "seed")
     }
     workload["routing"] = workload["routing"] or ("uniform" if shape else "model")
+    if shape is not None:
+        flags["profile"] = "off"  # it would be another model's
     config = take_config(flags)
     if shape is not None:
         if given_model:

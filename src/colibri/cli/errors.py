@@ -8,6 +8,8 @@ from colibri import errors
 from colibri.cli import terminal
 
 INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
+WANTING = 7  # a command that examines found what must not be
+NOTHING_SAVED = 8  # `tune` found nothing that is worth keeping
 BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 # The first class that matches decides, so a subclass stands before its base.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from colibri.cli import terminal
+from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
 from colibri.errors import ConfigError
@@ -69,7 +70,8 @@ def sampling_options(command: Command) -> Command:
 
 def take_config(flags: dict[str, Any]) -> EngineConfig:
     """The configuration from these flags (taken out of the mapping), environment and file."""
-    return _resolve({setting.field: flags.pop(setting.field) for setting in SETTINGS})
+    given = {setting.field: flags.pop(setting.field) for setting in SETTINGS}
+    return with_profile(_resolve(given), given)
 
 
 def take_model(flag: str | None) -> str | None:

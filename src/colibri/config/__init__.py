@@ -7,15 +7,18 @@
 from colibri.config.engine import (
     EngineConfig,
     EngineSettings,
+    asked_for,
     cpu_of,
     default_file,
     unknown_variables,
     usage_of,
+    user_folder,
 )
-from colibri.config.settings import OTHER_VARIABLES, SETTINGS, Setting, Upstream
+from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS, Setting, Upstream
 from colibri.config.sizes import SIZE_FORMS, parse_bytes
 
 __all__ = [
+    "BY_FIELD",
     "OTHER_VARIABLES",
     "SETTINGS",
     "SIZE_FORMS",
@@ -23,9 +26,11 @@ __all__ = [
     "EngineSettings",
     "Setting",
     "Upstream",
+    "asked_for",
     "cpu_of",
     "default_file",
     "parse_bytes",
     "unknown_variables",
     "usage_of",
+    "user_folder",
 ]

@@ -21,10 +21,11 @@ Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 class EngineSettings(TypedDict, total=False):
-    """The keyword arguments of LLM: the fields of EngineConfig but the model."""
+    """The keyword arguments of LLM: the fields of EngineConfig but the model and a profile."""
 
     ram: str
     cache_experts: int | None
+    cache_share: int
     context: int | None
     trunk_bits: TrunkBits
     embed_bits: EmbedBits
@@ -47,6 +48,7 @@ class EngineConfig:
     model: str | None = None  # None: the embedded model
     ram: str = "auto"
     cache_experts: int | None = None
+    cache_share: int = 100
     context: int | None = None
     trunk_bits: TrunkBits = "auto"
     embed_bits: EmbedBits = 8
@@ -60,6 +62,7 @@ class EngineConfig:
     pin: str = "auto"
     usage: str = "auto"
     usage_half_life: int = 50_000
+    profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -72,28 +75,45 @@ class EngineConfig:
 
     @classmethod
     def resolve(
-        cls, *, environ: Mapping[str, str], file: Path | None, **flags: object
+        cls,
+        *,
+        environ: Mapping[str, str],
+        file: Path | None,
+        defaults: Mapping[str, Any] | None = None,
+        **flags: object,
     ) -> EngineConfig:
-        """Merge flag > environment > file > default. A flag that is None was not given.
+        """Merge flag > environment > file > `defaults` > default. A flag that is None was not
+        given.
 
         Raises ConfigError naming the flag, variable or file key, and what it may be.
         """
-        values = _from_file(file) | _from_environ(environ) | _from_flags(flags)
+        values = {**(defaults or {}), **asked_for(environ, file, flags)}
         return cls(**values)
+
+
+def asked_for(
+    environ: Mapping[str, str], file: Path | None, flags: Mapping[str, object]
+) -> dict[str, Any]:
+    """The settings that flags, environment or file name. Raises as EngineConfig.resolve."""
+    return _from_file(file) | _from_environ(environ) | _from_flags(flags)
 
 
 def default_file(environ: Mapping[str, str]) -> Path | None:
     """COLI_CONFIG (must exist), else colibri/config.toml in the user's config directory if any."""
     if named := environ.get("COLI_CONFIG"):
         return Path(named)
+    folder = user_folder(environ)
+    path = folder / "config.toml" if folder else None
+    return path if path is not None and path.is_file() else None
+
+
+def user_folder(environ: Mapping[str, str]) -> Path | None:
+    """Where this user's configuration is kept; it need not exist. None: the user has no home."""
     if home := environ.get("XDG_CONFIG_HOME"):
-        base = Path(home)
-    elif home := environ.get("HOME"):
-        base = Path(home) / ".config"
-    else:
-        return None
-    path = base / "colibri" / "config.toml"
-    return path if path.is_file() else None
+        return Path(home) / "colibri"
+    if home := environ.get("HOME"):
+        return Path(home) / ".config" / "colibri"
+    return None
 
 
 def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:

@@ -43,7 +43,7 @@ def _pin(value: object) -> str:
         ) from None
 
 
-def _usage(value: object) -> str:
+def _auto_off_or_path(value: object) -> str:
     word = value.strip().lower() if isinstance(value, str) else ""
     return word if word in ("auto", "off") else _path(value)
 
@@ -158,6 +158,12 @@ SETTINGS: tuple[Setting, ...] = (
         Upstream("CAP", _same),
     ),
     Setting(
+        "cache_share",
+        "1 to 100",
+        "Percent of the expert slots that fit to use: less is faster where the system caches well.",
+        _whole(1, 100),
+    ),
+    Setting(
         "context",
         "1 to 100000000",
         "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",
@@ -231,13 +237,19 @@ SETTINGS: tuple[Setting, ...] = (
         "usage",
         "auto, off or a file",
         "Where it is remembered which experts are used; auto: .coli_usage beside the model.",
-        _usage,
+        _auto_off_or_path,
     ),
     Setting(
         "usage_half_life",
         "1000 to 1000000000",
         "Tokens after which a remembered use counts half.",
         _whole(1000, 1_000_000_000),
+    ),
+    Setting(
+        "profile",
+        "auto, off or a file",
+        "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
+        _auto_off_or_path,
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}

@@ -181,7 +181,9 @@ class Engine:
         self._watch.requests = [s.request for s in sequences]
         self._clock.begin(prefill, sum(len(ids) for _, ids in parts))
         try:
-            before_layer = partial(self._before_layer, sequences[0], len(parts[0][1]))
+            before_layer: Callable[[int], None] = self._check_cancelled
+            if prefill:
+                before_layer = partial(self._report, sequences[0], len(parts[0][1]))
             step = Step.of(parts, before_layer, self._clock)
             hidden = self.model.forward(step)
             last = [rows.stop - 1 for rows in step.sequences]
@@ -196,11 +198,13 @@ class Engine:
         self.stats.add(prefill, len(step.token_ids), time.perf_counter() - started)
         self._after_step(len(step.token_ids))
 
-    def _before_layer(self, first: Sequence, chunk: int, layer: int) -> None:
+    def _check_cancelled(self, layer: int) -> None:
         if self._watch.cancelled():
             raise Cancelled("the request was cancelled")
-        if first.in_prefill:
-            first.report(chunk, layer, len(self.model.layers), self._bytes_read())
+
+    def _report(self, first: Sequence, chunk: int, layer: int) -> None:
+        self._check_cancelled(layer)
+        first.report(chunk, layer, len(self.model.layers), self._bytes_read())
 
     def _choose(self, sequences: list[Sequence], hidden: F32) -> None:
         """The next token of every sequence, from its row of hidden states."""

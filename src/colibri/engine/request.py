@@ -1,6 +1,5 @@
 """What a caller asks of the engine, and the events that come back on the request's own queue."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -25,7 +24,7 @@ class PrefillProgress:
 @dataclass(frozen=True)
 class Token:
     id: int
-    logprob: float
+    logprob: float | None  # where asked for
     top: tuple[tuple[int, float], ...]  # the most likely ids and their logprobs, where asked for
 
 
@@ -48,15 +47,11 @@ class Request:
     params: SamplingParams
     eos_ids: frozenset[int] = frozenset()
     events: "SimpleQueue[Event]" = field(default_factory=SimpleQueue)
-    _cancelled: threading.Event = field(default_factory=threading.Event)
+    cancelled: bool = False
 
     def cancel(self) -> None:
         """From any thread; takes effect within a layer."""
-        self._cancelled.set()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        self.cancelled = True
 
     def fail(self, error: BaseException) -> None:
         self.events.put(Failed(error))
@@ -80,5 +75,9 @@ class Watch:
         self.stopping = False
 
     def cancelled(self) -> bool:
-        nobody_waits = bool(self.requests) and all(r.cancelled for r in self.requests)
-        return self.stopping or nobody_waits
+        if self.stopping:
+            return True
+        for request in self.requests:  # asked in every layer: no generator
+            if not request.cancelled:
+                return False
+        return bool(self.requests)

@@ -6,8 +6,6 @@ batch, the threads or the CPU path. A non-finite input gives NaN in its row, nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -26,13 +24,6 @@ def matmul(x: F32, w: Matrix, planes: int = 2, out: F32 | None = None) -> F32:
     y = np.empty((len(x), w.rows), np.float32) if out is None else out
     _native.matmul(x, w.native, planes, y)
     return y
-
-
-def matmul_many(x: F32, ws: Sequence[Matrix], planes: int = 2) -> list[F32]:
-    """x [T, K] times each of ws [N_i, K] -> [T, N_i] each: the bits of `matmul`, in one call."""
-    ys = [np.empty((len(x), w.rows), np.float32) for w in ws]
-    _native.matmul_many(x, [w.native for w in ws], planes, ys)
-    return ys
 
 
 def matmul_heads(x: F32, ws: Matrix, planes: int = 2) -> F32:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.layer import KeyValues
 from colibri.kvcache.memory import untouched
 
 F32 = NDArray[np.float32]
@@ -27,6 +28,11 @@ class LayerCache(Protocol):
         ...
 
     @property
+    def kernel(self) -> KeyValues | None:
+        """For a kernel that appends and counts rows itself; None: rows come by append()."""
+        ...
+
+    @property
     def nbytes(self) -> int: ...
     def truncate(self, length: int) -> None: ...
     def checkpoint(self) -> Any: ...
@@ -43,9 +49,13 @@ class RowCache:
 
     def __init__(self, capacity: int, *row_shapes: tuple[int, ...]) -> None:
         self.capacity = capacity
+        self._buffers = tuple(untouched((capacity, *shape)) for shape in row_shapes)
         self.length = 0
         self.touched = 0
-        self._buffers = tuple(untouched((capacity, *shape)) for shape in row_shapes)
+
+    @property
+    def kernel(self) -> KeyValues | None:
+        return None
 
     @property
     def nbytes(self) -> int:

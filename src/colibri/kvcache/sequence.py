@@ -9,6 +9,7 @@ from colibri.kvcache.base import LayerCache
 class SequenceState:
     def __init__(self, layers: Sequence[LayerCache]) -> None:
         self.layers = tuple(layers)
+        self.kernels = [layer.kernel for layer in self.layers]
 
     @property
     def length(self) -> int:

@@ -14,9 +14,10 @@ from typing import Protocol
 import numpy as np
 
 from colibri.errors import ConfigError
+from colibri.kernels.layer import RouteRule
 from colibri.lab.drawing import DEFAULT_RECALL, Drawn, DrawnRows, guesses
 from colibri.lab.trace import Trace, read_trace
-from colibri.routing.base import F32, I32, Router
+from colibri.routing.base import F32, I32, Router, RuledRouter
 
 FORMS = "model, uniform, trace:FILE, or some of zipf:S,persist:P,guess:R"
 _MOST = {"zipf": 10.0, "persist": 1.0, "guess": 1.0}
@@ -69,8 +70,18 @@ class WatchedRouter:
     def experts(self) -> int:
         return len(self.touched)
 
+    def rule(self, experts: int) -> RouteRule | None:
+        return self.router.rule(experts) if isinstance(self.router, RuledRouter) else None
+
+    def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
+        if isinstance(self.router, TableRouter):
+            ids, weights = self.router.chosen(ids, weights)
+        return self._watch(ids, weights)
+
     def route(self, logits: F32) -> tuple[I32, F32]:
-        ids, weights = self.router.route(logits)
+        return self._watch(*self.router.route(logits))
+
+    def _watch(self, ids: I32, weights: F32) -> tuple[I32, F32]:
         if len(ids) > 1:
             self.touched[ids] = True
         if self.kept is not None:
@@ -102,9 +113,14 @@ class TableRouter:
         if weights is not None:
             self._weights = np.concatenate([self._weights, weights])
 
+    def rule(self, experts: int) -> RouteRule | None:
+        return self._own.rule(experts) if isinstance(self._own, RuledRouter) else None
+
     def route(self, logits: F32) -> tuple[I32, F32]:
-        _, weights = self._own.route(logits)
-        rows = self._next_rows(len(logits))
+        return self.chosen(*self._own.route(logits))
+
+    def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
+        rows = self._next_rows(len(ids))
         self.position = rows.stop
         return self._ids[rows], self._weights[rows] if len(self._weights) else weights
 

@@ -4,13 +4,13 @@ Source: the OLMoE, Mixtral and Qwen MoE models of transformers. The norm is over
 projection (OLMoE) or over each head (Qwen3); rope comes after it.
 """
 
-import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.kernels.attention import attend
+from colibri.kernels.layer import GroupedAttention
 from colibri.kvcache.kv import KVCache
 from colibri.layers.linear import Linear, Projections
 from colibri.layers.norm import RMSNorm
@@ -38,35 +38,23 @@ class Attention:
     def new_cache(self, capacity: int) -> KVCache:
         return KVCache(capacity, self.kv_heads, self.head_dim)
 
-    def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
-        q, k, v = self.qkv_proj(x)
-        q = self._heads(q, self.q_norm, self.heads)
-        k = self._heads(k, self.k_norm, self.kv_heads)
-        v = self._heads(v, None, self.kv_heads)
-        assert step.rope is not None
-        self.rope.rotate(q, step.rope)
-        self.rope.rotate(k, step.rope)
-        out = np.empty_like(q)
-        for rows in step.sequences:
-            q_own, k_own, v_own, positions, out_own = step.own(rows, q, k, v, step.positions, out)
-            cache = rows.state.layers[self.layer]
-            assert isinstance(cache, KVCache)
-            cache.append(k_own, v_own)
-            attend(
-                q_own,
-                cache.keys,
-                cache.values,
-                positions,
-                1 / math.sqrt(self.head_dim),
-                window=self.window,
-                out=out_own,
-            )
-        return self.o_proj(out.reshape(len(x), -1))
+    def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
+        assert step.kernel_rows is not None
+        return self._kernel(x, y, norm.kernel, step.kernel_rows)
 
-    def _heads(self, y: F32, norm: RMSNorm | None, heads: int) -> F32:
-        if norm is not None and not self.norm_per_head:
-            norm(y, y)
-        if self.clip is not None:
-            np.clip(y, -self.clip, self.clip, out=y)
-        y = y.reshape(len(y), heads, self.head_dim)
-        return norm(y, y) if norm is not None and self.norm_per_head else y
+    @cached_property
+    def _kernel(self) -> GroupedAttention:
+        return GroupedAttention(
+            self.qkv_proj.kernel,
+            Projections(self.o_proj).kernel,
+            layer=self.layer,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            q_norm=self.q_norm.kernel if self.q_norm else None,
+            k_norm=self.k_norm.kernel if self.k_norm else None,
+            norm_per_head=self.norm_per_head,
+            clip=self.clip,
+            window=self.window,
+            interleaved=self.rope.interleaved,
+        )

@@ -1,7 +1,7 @@
 """The decoder: embedding, pre-norm residual layers, final norm, head. One layer walks over all
 rows before the next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.layer import step_rows
 from colibri.kernels.matmul import embed
 from colibri.kernels.packing import Matrix
 from colibri.kvcache.base import LayerCache
@@ -21,15 +22,18 @@ from colibri.layers.step import Step
 F32 = NDArray[np.float32]
 
 
-# A layer's second half: routed experts, or one MLP.
-Block = Callable[[F32, Step], F32]
+class Half(Protocol):
+    """A layer's second half: routed experts, or one MLP."""
+
+    def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
+        """x += y; then what the half makes of the norm of x. y's memory may be used for it."""
+        ...
 
 
-class Mixer(Protocol):
-    """A layer's attention, of whatever kind."""
+class Mixer(Half, Protocol):
+    """A layer's first half: attention, of whatever kind."""
 
     def new_cache(self, capacity: int) -> LayerCache: ...
-    def __call__(self, x: F32, step: Step) -> F32: ...
 
 
 @dataclass(frozen=True)
@@ -37,16 +41,15 @@ class DecoderLayer:
     input_norm: RMSNorm
     mixer: Mixer
     post_norm: RMSNorm
-    mlp: Block
+    mlp: Half
 
     def __call__(self, x: F32, y: F32 | None, step: Step) -> F32:
         """x [rows, hidden], the residual stream, updated in place but for the layer's own output.
 
         That is returned, and added by the next norm (y: the previous layer's), in one pass with it.
         """
-        y = self.mixer(self.input_norm.added(x, y), step)
-        step.clock.enter("dense")
-        return self.mlp(self.post_norm.added(x, y), step)
+        y = self.mixer(x, y, self.input_norm, step)
+        return self.mlp(x, y, self.post_norm, step)
 
 
 class AroundStep(Protocol):
@@ -78,6 +81,9 @@ class Decoder:
         step.clock.enter("dense", -1)
         x = embed(step.token_ids, self.embedding)
         step.rope = self.rope.tables(step.positions)
+        stops = [rows.stop for rows in step.sequences]
+        caches = [rows.state.kernels for rows in step.sequences]
+        step.kernel_rows = step_rows(step.positions, stops, *step.rope, caches)
         step.selection = [None] * len(step.sequences)
         y = None
         with self.lookahead.step(step, x) if self.lookahead else nullcontext():

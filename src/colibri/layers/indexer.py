@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from colibri.kernels.attention import index_scores_select
 from colibri.kvcache.latent import LatentCache
 from colibri.layers.linear import Linear
-from colibri.layers.nonfinite import named
+from colibri.layers.nonfinite import not_finite
 from colibri.layers.norm import LayerNorm
 from colibri.layers.rope import Rope
 from colibri.layers.step import Step
@@ -55,7 +55,9 @@ class Indexer:
             assert isinstance(cache, LatentCache)
             if cache.length > self.topk:
                 own = slice(rows.start, rows.stop)
-                with named(self.layer):
+                try:
                     step.selection[i] = index_scores_select(
                         q[own], w[own], cache.index_keys, step.positions[own], self.topk
                     )
+                except ValueError as error:
+                    raise not_finite(self.layer, error) from error

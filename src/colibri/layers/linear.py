@@ -3,8 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.kernels.matmul import matmul, matmul_many
+from colibri.kernels.layer import Projector
+from colibri.kernels.matmul import matmul
 from colibri.kernels.packing import Matrix
+from colibri.layers.norm import RMSNorm
 
 F32 = NDArray[np.float32]
 
@@ -26,16 +28,15 @@ class Projections:
     """Linears that share their input: the outputs of each, in one call."""
 
     def __init__(self, *linears: Linear) -> None:
-        self.planes = linears[0].planes
-        self._weights = [linear.weight for linear in linears]
-        self._biases = [
-            (i, linear.bias) for i, linear in enumerate(linears) if linear.bias is not None
-        ]
-        if any(linear.planes != self.planes for linear in linears):
+        planes = linears[0].planes
+        if any(linear.planes != planes for linear in linears):
             raise ValueError("linears that share an input must share `planes`")
+        weights, biases = [one.weight for one in linears], [one.bias for one in linears]
+        self.kernel = Projector(weights, biases, planes)
 
     def __call__(self, x: F32) -> list[F32]:  # [tokens, inputs] -> [tokens, outputs] each
-        ys = matmul_many(x, self._weights, self.planes)
-        for i, bias in self._biases:
-            ys[i] += bias
-        return ys
+        return self.kernel(x)
+
+    def normed(self, x: F32, y: F32 | None, norm: RMSNorm) -> tuple[F32, list[F32]]:
+        """The norm of x + y (see kernels/layer.py), and the outputs for it."""
+        return self.kernel.normed(x, y, norm.kernel)

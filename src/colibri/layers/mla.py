@@ -36,7 +36,7 @@ class LatentAttention:
     latent_dim: int
     input_proj: Projections  # query latent, latent + rope of the key, indexer's key if any
     q_a_norm: RMSNorm
-    q_b_proj: Linear
+    q_b_proj: Projections
     kv_a_norm: RMSNorm
     kv_b_key: Matrix  # [heads * latent, nope]
     kv_b_value: Matrix  # [heads * value, latent]
@@ -49,11 +49,11 @@ class LatentAttention:
         index_dim = self.indexer.dim if self.indexer else None
         return LatentCache(capacity, self.latent_dim, self.rope_dim, index_dim)
 
-    def __call__(self, x: F32, step: Step) -> F32:  # [rows, hidden]
+    def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         n = len(x)
-        q_latent, kv, *index_key = self.input_proj(x)
-        self.q_a_norm(q_latent, q_latent)
-        q = self.q_b_proj(q_latent).reshape(n, self.heads, self.nope_dim + self.rope_dim)
+        x, (q_latent, kv, *index_key) = self.input_proj.normed(x, y, norm)
+        q_latent, (q,) = self.q_b_proj.normed(q_latent, None, self.q_a_norm)
+        q = q.reshape(n, self.heads, self.nope_dim + self.rope_dim)
         query = np.empty((n, self.heads, self.latent_dim + self.rope_dim), np.float32)
         nope = np.ascontiguousarray(q[:, :, : self.nope_dim])
         query[:, :, : self.latent_dim] = matmul_heads(nope, self.kv_b_key, self.planes)

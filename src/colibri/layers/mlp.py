@@ -1,10 +1,13 @@
-"""SwiGLU: down(silu(gate x) * up x)."""
+"""SwiGLU MLPs: a shared expert, or a layer's dense second half."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.kernels import ops
+from colibri.kernels.layer import swiglu
 from colibri.layers.linear import Linear, Projections
+from colibri.layers.norm import RMSNorm
 from colibri.layers.step import Step
 
 F32 = NDArray[np.float32]
@@ -13,8 +16,18 @@ F32 = NDArray[np.float32]
 class SwiGLU:
     def __init__(self, gate: Linear, up: Linear, down: Linear) -> None:
         self.gate_up = Projections(gate, up)
-        self.down = down
+        self.down = Projections(down)
 
-    def __call__(self, x: F32, step: Step | None = None) -> F32:  # [tokens, hidden]
-        gate, up = self.gate_up(x)
-        return self.down(ops.silu_mul(gate, up, out=gate))
+    def __call__(self, x: F32) -> F32:  # [tokens, hidden]
+        return swiglu(x, self.gate_up.kernel, self.down.kernel)
+
+
+@dataclass(frozen=True)
+class DenseMLP:
+    """A layer's second half without experts."""
+
+    mlp: SwiGLU
+
+    def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
+        step.clock.enter("dense")
+        return self.mlp(norm.added(x, y))

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.kernels import ops
+from colibri.kernels.layer import norm
 
 F32 = NDArray[np.float32]
 
@@ -12,6 +13,7 @@ class RMSNorm:
     def __init__(self, weight: F32, eps: float) -> None:
         self.weight = weight
         self.eps = eps
+        self.kernel = norm(weight, eps)
 
     def __call__(self, x: F32, out: F32 | None = None) -> F32:
         return ops.rms_norm(x, self.weight, self.eps, out)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.layer import StepRows
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.clock import NO_CLOCK, Clock
 
@@ -31,6 +32,7 @@ class Step:
     sequences: Sequence[Rows]
     before_layer: Callable[[int], None] = lambda layer: None  # progress; raises to cancel
     rope: tuple[F32, F32] | None = None  # cos, sin [rows, rotated dims / 2], set by the decoder
+    kernel_rows: StepRows | None = None  # all rows, positions and tables, set by the decoder
     # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or
     # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
@@ -52,15 +54,17 @@ class Step:
         clock: Clock = NO_CLOCK,
     ) -> "Step":
         """`parts`: each sequence's state and the token ids that follow it."""
-        rows, positions, start = [], [], 0
+        rows: list[Rows] = []
+        positions: list[int] = []
+        token_ids: list[int] = []
         for state, ids in parts:
+            start, length = len(token_ids), state.length
             rows.append(Rows(start, start + len(ids), state))
-            positions.append(np.arange(state.length, state.length + len(ids), dtype=np.int64))
-            start += len(ids)
-        token_ids = np.concatenate([np.asarray(ids, np.int64) for _, ids in parts])
+            positions += range(length, length + len(ids))
+            token_ids += ids
         return cls(
-            token_ids,
-            np.concatenate(positions),
+            np.array(token_ids, np.int64),
+            np.array(positions, np.int64),
             rows,
             before_layer or (lambda layer: None),
             clock=clock,

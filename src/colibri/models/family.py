@@ -8,6 +8,7 @@ from typing import Any
 from colibri.container.weights import WeightMap
 from colibri.experts.base import ExpertExecutor
 from colibri.layers.decoder import Decoder
+from colibri.models.assembly import Assembly
 from colibri.models.config import DecoderConfig
 from colibri.models.loader import TrunkLoader
 
@@ -48,4 +49,8 @@ class Outline:
 class Family(Outline):
     """One that runs."""
 
-    build: Callable[[Any, TrunkLoader, ExpertExecutor], Decoder]
+    assemble: Callable[[Any, TrunkLoader, ExpertExecutor], Assembly]
+
+    def build(self, config: Any, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+        """The whole model, loaded."""
+        return self.assemble(config, load, experts).decoder()

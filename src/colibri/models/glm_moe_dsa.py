@@ -11,12 +11,12 @@ from typing import Any
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
 from colibri.layers.absorb import load_absorbed
-from colibri.layers.decoder import Decoder
 from colibri.layers.indexer import Indexer
 from colibri.layers.linear import Projections
 from colibri.layers.mla import LatentAttention
+from colibri.layers.mlp import DenseMLP
 from colibri.layers.rope import Rope
-from colibri.models.assembly import decoder
+from colibri.models.assembly import Assembly
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
 from colibri.models.glm_config import GlmMoeDsaConfig, parse, rope_of
 from colibri.models.loader import TrunkLoader
@@ -92,13 +92,13 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
     return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size, c.num_experts_per_tok)
 
 
-def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
 
     def mlp(layer: int) -> Callable[..., Any]:
         prefix = f"model.layers.{layer}.mlp"
         if not config.sparse(layer):
-            return load.swiglu(prefix)
+            return DenseMLP(load.swiglu(prefix))
         router = SigmoidRouter(
             k=config.num_experts_per_tok,
             bias=load.vector(f"{prefix}.gate.e_score_correction_bias"),
@@ -115,7 +115,7 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
             load.swiglu(f"{prefix}.shared_experts"),
         )
 
-    return decoder(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
+    return Assembly(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
 
 
 def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> LatentAttention:
@@ -138,7 +138,7 @@ def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> 
         latent_dim=c.kv_lora_rank,
         input_proj=Projections(*(load.linear(f"{prefix}.{name}") for name in shared)),
         q_a_norm=load.rms_norm(f"{prefix}.q_a_layernorm", LATENT_EPS),
-        q_b_proj=load.linear(f"{prefix}.q_b_proj"),
+        q_b_proj=Projections(load.linear(f"{prefix}.q_b_proj")),
         kv_a_norm=load.rms_norm(f"{prefix}.kv_a_layernorm", LATENT_EPS),
         kv_b_key=key,
         kv_b_value=value,

@@ -9,9 +9,8 @@ from typing import Any
 
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.decoder import Decoder
 from colibri.layers.moe import MoE
-from colibri.models.assembly import decoder
+from colibri.models.assembly import Assembly
 from colibri.models.config import in_range, parse_config
 from colibri.models.family import Family, Sizes
 from colibri.models.gqa import GQAConfig, gqa_attention, gqa_sizes, rope_of
@@ -57,14 +56,14 @@ def sizes(config: MixtralConfig) -> Sizes:
     return gqa_sizes(config, 0, config.num_experts_per_tok, config.intermediate_size)
 
 
-def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+def build(config: MixtralConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
     router = SoftmaxRouter(config.num_experts_per_tok, renormalize=True)
 
     def mlp(layer: int) -> MoE:
         return load.moe(layer, f"model.layers.{layer}.block_sparse_moe.gate", router, experts)
 
-    return decoder(config, load, rope, lambda layer: gqa_attention(config, load, layer, rope), mlp)
+    return Assembly(config, load, rope, lambda layer: gqa_attention(config, load, layer, rope), mlp)
 
 
 FAMILY = Family("mixtral", parse, weights, sizes, build)

@@ -9,9 +9,8 @@ from typing import Any
 
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.decoder import Decoder
 from colibri.layers.moe import MoE
-from colibri.models.assembly import decoder
+from colibri.models.assembly import Assembly
 from colibri.models.config import in_range, parse_config
 from colibri.models.family import Family, Sizes
 from colibri.models.gqa import GQAConfig, gqa_attention, gqa_sizes, rope_of
@@ -60,7 +59,7 @@ def sizes(config: OlmoeConfig) -> Sizes:
     return gqa_sizes(config, 0, config.num_experts_per_tok, config.intermediate_size)
 
 
-def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
     router = SoftmaxRouter(config.num_experts_per_tok, config.norm_topk_prob)
 
@@ -79,7 +78,7 @@ def build(config: OlmoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> De
             clip=config.clip_qkv,
         )
 
-    return decoder(config, load, rope, mixer, mlp)
+    return Assembly(config, load, rope, mixer, mlp)
 
 
 FAMILY = Family("olmoe", parse, weights, sizes, build)

@@ -8,8 +8,7 @@ from typing import Any
 
 from colibri.container.weights import WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.decoder import Decoder
-from colibri.models.assembly import decoder
+from colibri.models.assembly import Assembly
 from colibri.models.config import in_range, parse_config
 from colibri.models.family import Family, Sizes
 from colibri.models.gqa import gqa_attention, rope_of
@@ -50,13 +49,13 @@ def sizes(config: Qwen2MoeConfig) -> Sizes:
     return qwen_sizes(config, config.shared_expert_intermediate_size)
 
 
-def build(config: Qwen2MoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+def build(config: Qwen2MoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
 
     def mixer(layer: int) -> Any:
         return gqa_attention(config, load, layer, rope, bias=config.qkv_bias)
 
-    return decoder(config, load, rope, mixer, qwen_mlp(config, load, experts, shared=True))
+    return Assembly(config, load, rope, mixer, qwen_mlp(config, load, experts, shared=True))
 
 
 FAMILY = Family("qwen2_moe", parse, weights, sizes, build)

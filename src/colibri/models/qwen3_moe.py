@@ -8,8 +8,7 @@ from typing import Any
 
 from colibri.container.weights import WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.decoder import Decoder
-from colibri.models.assembly import decoder
+from colibri.models.assembly import Assembly
 from colibri.models.config import parse_config
 from colibri.models.family import Family
 from colibri.models.gqa import gqa_attention, rope_of
@@ -35,7 +34,7 @@ def weights(config: Qwen3MoeConfig) -> WeightMap:
     )
 
 
-def build(config: Qwen3MoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
+def build(config: Qwen3MoeConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
 
     def mixer(layer: int) -> Any:
@@ -50,7 +49,7 @@ def build(config: Qwen3MoeConfig, load: TrunkLoader, experts: ExpertExecutor) ->
             norm_per_head=True,
         )
 
-    return decoder(config, load, rope, mixer, qwen_mlp(config, load, experts, shared=False))
+    return Assembly(config, load, rope, mixer, qwen_mlp(config, load, experts, shared=False))
 
 
 FAMILY = Family("qwen3_moe", parse, weights, qwen_sizes, build)

@@ -8,7 +8,7 @@ from typing import Any
 
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.mlp import SwiGLU
+from colibri.layers.mlp import DenseMLP
 from colibri.layers.moe import MoE
 from colibri.models.config import in_range, refuse_unless
 from colibri.models.family import Sizes
@@ -92,10 +92,10 @@ def qwen_mlp(
 ) -> Callable[[int], Any]:
     router = SoftmaxRouter(config.num_experts_per_tok, config.norm_topk_prob)
 
-    def mlp(layer: int) -> MoE | SwiGLU:
+    def mlp(layer: int) -> MoE | DenseMLP:
         prefix = f"model.layers.{layer}.mlp"
         if not config.sparse(layer):
-            return load.swiglu(prefix)
+            return DenseMLP(load.swiglu(prefix))
         return load.moe(
             layer,
             f"{prefix}.gate",

@@ -189,6 +189,7 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerSizes], room: int) ->
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if _arena(layers, middle) <= room else (low, middle - 1)
+    low = max(1, low * config.cache_share // 100)
     return {n: min(low, layer.num_experts) for n, layer in layers.items()}
 
 

@@ -1,10 +1,12 @@
 """How router logits become a choice of experts."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from colibri.kernels.layer import RouteRule
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -24,6 +26,22 @@ class Router(Protocol):
     def guess(self, logits: F32) -> I32:
         """topk_ids for logits that are an estimate made ahead of time; route() knows nothing of
         it."""
+        ...
+
+
+Chosen = Callable[[I32, F32], tuple[I32, F32]]
+
+
+@runtime_checkable
+class RuledRouter(Router, Protocol):
+    """A router whose rule a kernel knows: logits and choice are then one call.
+
+    One that does something to the rule's choice has a method `chosen` too, as Chosen: called once
+    for each choice, it gives the ids and weights to use.
+    """
+
+    def rule(self, experts: int) -> RouteRule | None:
+        """What route() does to logits [tokens, experts], but for chosen(); None: no kernel does."""
         ...
 
 

@@ -3,6 +3,7 @@ weighted without it."""
 
 from dataclasses import dataclass
 
+from colibri.kernels.layer import RouteRule, sigmoid_rule
 from colibri.kernels.routing import sigmoid_topk
 from colibri.routing.base import F32, I32
 
@@ -19,6 +20,11 @@ class SigmoidRouter:
     def route(self, logits: F32) -> tuple[I32, F32]:
         return sigmoid_topk(
             logits, self.bias, self.k, self.groups, self.topk_groups, self.renormalize, self.scale
+        )
+
+    def rule(self, experts: int) -> RouteRule:
+        return sigmoid_rule(
+            self.bias, self.k, self.groups, self.topk_groups, self.renormalize, self.scale
         )
 
     def guess(self, logits: F32) -> I32:

@@ -3,6 +3,7 @@ their sum."""
 
 from dataclasses import dataclass
 
+from colibri.kernels.layer import RouteRule, softmax_rule
 from colibri.kernels.routing import softmax_topk
 from colibri.routing.base import F32, I32
 
@@ -14,6 +15,9 @@ class SoftmaxRouter:
 
     def route(self, logits: F32) -> tuple[I32, F32]:
         return softmax_topk(logits, self.k, self.renormalize)
+
+    def rule(self, experts: int) -> RouteRule:
+        return softmax_rule(experts, self.k, self.renormalize)
 
     def guess(self, logits: F32) -> I32:
         return self.route(logits)[0]

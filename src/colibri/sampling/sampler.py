@@ -32,10 +32,11 @@ _FIRST_LOOK = 1024  # how many of the most likely tokens top-p sorts before it s
 
 @dataclass(frozen=True)
 class Sampled:
-    """The token, its log-probability, and the params.logprobs best as (id, log-probability)."""
+    """The token; where params.logprobs is a number its log-probability, and that many best as (id,
+    log-probability)."""
 
     token: int
-    logprob: float
+    logprob: float | None = None
     top: tuple[tuple[int, float], ...] = ()
 
 
@@ -56,12 +57,13 @@ class Sampler:
         generated: the answer so far. ColibriError where the logits hold no distribution.
         """
         scores = self._processed(logits, generated)
-        _check(scores, position)
-        if self.params.temperature < GREEDY_BELOW:
-            token = int(scores.argmax())
-        else:
+        token = int(scores.argmax())  # of the first NaN if there is one
+        _check(float(scores[token]), position)
+        if self.params.temperature >= GREEDY_BELOW:
             token = draw(*candidates(scores, self.params), uniform(self.seed, position))
-        return _with_logprobs(logits, token, self.params.logprobs or 0)
+        if self.params.logprobs is None:
+            return Sampled(token)
+        return _with_logprobs(logits, token, self.params.logprobs)
 
     def _processed(self, logits: F32, generated: Sequence[int]) -> F32:
         """The logits after penalties and bias: a copy if anything changes."""
@@ -93,10 +95,9 @@ def check_bias(params: SamplingParams, vocab_size: int) -> None:
         )
 
 
-def _check(scores: F32, position: int) -> None:
-    top = scores.max()  # NaN if any is
-    if not np.isfinite(top):
-        words = {math.inf: "infinity", -math.inf: "no possible token"}.get(float(top), "NaN")
+def _check(top: float, position: int) -> None:
+    if not math.isfinite(top):
+        words = {math.inf: "infinity", -math.inf: "no possible token"}.get(top, "NaN")
         raise ColibriError(
             f"the model produced {words} at position {position}: its files or a kernel are at "
             f"fault; check the files, or report it with the prompt"

@@ -1,0 +1,44 @@
+// What the bindings of a layer's halves share: objects that are checked once, when a model is built.
+#pragma once
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <vector>
+
+#include "bind_matrix.h"
+#include "layer.h"
+
+namespace coli {
+
+using Floats = Out<float, 2>;  // [rows, n]
+
+struct NormHandle {
+  In<float, 1> weight;
+  Norm norm;
+};
+
+struct Projections {  // of one input, with what keeps their arrays alive
+  std::vector<Matrix> matrices;
+  std::vector<std::optional<In<float, 1>>> biases;
+  std::vector<Affine> affine;
+  int planes;
+  int64_t cols() const { return cols_of(affine[0].weights); }
+};
+
+// The one of them; a call that takes a single matrix says which.
+inline const Affine& only(const Projections& p, int64_t inputs, int64_t outputs, const char* message) {
+  require(p.affine.size() == 1 && p.cols() == inputs && rows_of(p.affine[0].weights) == outputs, message);
+  return p.affine[0];
+}
+
+inline Stream stream_of(const Floats& x, const Floats& y, bool add, const NormHandle& norm) {
+  require((int64_t)x.shape(1) == norm.norm.n, "the norm must have the length of x's rows");
+  require(x.shape(0) == y.shape(0) && x.shape(1) == y.shape(1), "y must have the shape of x");
+  require(!add || x.data() != y.data(), "x and y must be two arrays");
+  return {x.data(), y.data(), (int64_t)x.shape(0), add, norm.norm};
+}
+
+void bind_grouped(nanobind::module_& m);
+
+}  // namespace coli

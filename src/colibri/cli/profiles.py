@@ -1,0 +1,59 @@
+"""The profile that `coli tune` left for a model, taken as defaults below file, variables, flags."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from colibri.cli import terminal
+from colibri.config import EngineConfig, default_file
+from colibri.errors import ColibriError
+
+
+def with_profile(config: EngineConfig, flags: Mapping[str, Any]) -> EngineConfig:
+    """With the profile's settings where nothing else was asked for; `profile` is then its file.
+
+    A profile that was asked for by name must fit; one that is found and does not is a warning.
+    """
+    if config.profile == "off":
+        return config
+    if config.profile != "auto":
+        return _merged(Path(config.profile), _model(config), flags)
+    try:
+        found = _found(_model(config))
+        return config if found is None else _merged(found, _model(config), flags)
+    except ColibriError as error:
+        terminal.say(f"coli: warning: no profile is used: {error}")
+        return config
+
+
+def _model(config: EngineConfig) -> Path:
+    if config.model is not None:
+        return Path(config.model)
+    from colibri.llm import embedded_model
+
+    return embedded_model()
+
+
+def _found(model: Path) -> Path | None:
+    """This machine's profile of the model, if there is one. What is no model has none."""
+    if not (model / "config.json").is_file():
+        return None
+    from colibri.planner.profile import profile_path
+
+    path = profile_path(model, os.environ)
+    return path if path is not None and path.is_file() else None
+
+
+def _merged(path: Path, model: Path, flags: Mapping[str, Any]) -> EngineConfig:
+    from colibri.planner.profile import load
+
+    settings = load(path, model).settings
+    return EngineConfig.resolve(
+        environ=os.environ,
+        file=default_file(os.environ),
+        defaults=settings,
+        **{**flags, "profile": str(path)},
+    )

@@ -1,0 +1,1 @@
+"""Settings that make this model faster on this machine, found by trying, kept only if proven."""

@@ -1,0 +1,1 @@
+"""A converted model held against its source, in the memory of a layer."""

@@ -1,0 +1,1 @@
+"""What is wrong with a model's directory or the machine, and what to do about it."""

@@ -1,0 +1,110 @@
+"""Checks of the weights' own bytes: tails and checksums of records, numbers that are finite."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from colibri.container.direct import DirectFiles
+from colibri.container.files import opened, read_range
+from colibri.container.header import TensorInfo
+from colibri.container.layerexperts import LayerExperts
+from colibri.container.pieces import FLOAT_DTYPES
+from colibri.container.shards import read_shards
+from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
+from colibri.errors import ColibriError
+from colibri.kernels.packing import NonFiniteError, check_finite
+from colibri.planner.doctor.case import Case
+from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, skipped
+from colibri.planner.doctor.weights import AGAIN
+
+_TAILS = 4096  # looked at without --deep: a few seconds on a disk
+_PIECE_BYTES = 4 << 20
+_COLUMNS = 1024
+_DTYPES = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
+
+Place = tuple[LayerExperts, int]  # an expert of a layer
+
+
+def records(case: Case) -> Sequence[Found]:
+    """Each record is that of its expert; with --deep its checksum is right too.
+
+    As downloaded there are no checksums: --deep then looks for weights that are not finite.
+    """
+    if not case.model.converted:
+        if case.depth.deep:
+            return _finite(case)
+        return [skipped("as downloaded, weights have no checksums; --deep reads them all")]
+    layers = case.model.container.expert_layers().values()
+    places = [(layer, e) for layer in layers for e in range(layer.num_experts)]
+    if case.depth.deep:
+        chosen = spread(places, case.depth.sample)
+        found, word = list(_checksums(case, chosen)), "checksums"
+    else:
+        chosen = spread(places, _TAILS)
+        found, word = list(_tails(chosen)), "tails"
+    of = f"{len(chosen)} of {len(places)} records: their {word} are right"
+    return list(at_most_a_few(found)) or [passed(of)]
+
+
+def spread(places: Sequence[Place], most: int | None) -> Sequence[Place]:
+    """At most so many, evenly over layers and experts."""
+    if most is None or most >= len(places):
+        return places
+    return [places[i * len(places) // most] for i in range(most)]
+
+
+def _tails(places: Sequence[Place]) -> Iterator[Found]:
+    for layer, expert in places:
+        (span,) = layer.reads(expert)
+        try:
+            with opened(span.file) as (fd, _):
+                start = span.offset + span.nbytes - TAIL_BYTES
+                tail = read_range(fd, span.file, start, TAIL_BYTES)
+            parse_tail(np.frombuffer(tail, np.uint8), layer.layer, expert, str(span.file))
+        except ColibriError as error:
+            yield failed(str(error), span.file, fix=AGAIN)
+
+
+def _checksums(case: Case, places: Sequence[Place]) -> Iterator[Found]:
+    total = sum(layer.slot_bytes for layer, _ in places)
+    done = 0
+    with contextlib.closing(DirectFiles()) as files:
+        for layer, expert in places:
+            (span,) = layer.reads(expert)
+            try:
+                record = files.borrow(span.file, span.offset, span.nbytes)
+                verify_record(record, layer.layer, expert, str(span.file))
+            except ColibriError as error:
+                yield failed(str(error), span.file, fix=AGAIN)
+            done += span.nbytes
+            case.progress("checking records", done, total)
+
+
+def _finite(case: Case) -> Sequence[Found]:
+    weights = [t for t in read_shards(case.model.path).values() if t.dtype in FLOAT_DTYPES]
+    total, done, found = sum(t.nbytes for t in weights), 0, []
+    with contextlib.closing(DirectFiles()) as files:
+        for tensor in weights:
+            if not _is_finite(files, tensor):
+                what = f"tensor {tensor.name!a} holds weights that are not finite"
+                found.append(failed(what, tensor.file, fix=AGAIN))
+            done += tensor.nbytes
+            case.progress("checking weights", done, total)
+    return list(at_most_a_few(found)) or [passed(f"{len(weights)} tensors: every weight is finite")]
+
+
+def _is_finite(files: DirectFiles, t: TensorInfo) -> bool:
+    for start in range(0, t.nbytes, _PIECE_BYTES):
+        piece = files.read(t.file, t.offset + start, min(_PIECE_BYTES, t.nbytes - start))
+        flat = piece.view(_DTYPES[t.dtype])
+        bulk = flat.size - flat.size % _COLUMNS
+        try:
+            for part in (flat[:bulk].reshape(-1, _COLUMNS), flat[bulk:].reshape(1, -1)):
+                if part.size:
+                    check_finite(part)
+        except NonFiniteError:
+            return False
+    return True

@@ -1,0 +1,59 @@
+"""Checks of what was asked for by variables and by the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colibri.config import SETTINGS, EngineConfig, unknown_variables
+from colibri.errors import ColibriError, ConfigError
+from colibri.planner.doctor.case import Case
+from colibri.planner.doctor.finding import Found, failed, passed, warned
+from colibri.planner.profile import load, profile_path
+
+
+def variables(case: Case) -> Sequence[Found]:
+    """Each variable is known and can be read."""
+    environ = case.machine.environ
+    unset = "unset it or correct its name"
+    found = [warned(text, fix=unset) for text in unknown_variables(environ)]
+    known = []
+    for setting in SETTINGS:
+        names = [setting.env] + ([setting.upstream.env] if setting.upstream else [])
+        for name in names:
+            if text := environ.get(name):
+                known.append(f"{name}={text}")
+                found += _readable(name, text)
+    if found:
+        return found
+    return [passed(f"set: {', '.join(known)}" if known else "no variable is set")]
+
+
+def _readable(name: str, text: str) -> list[Found]:
+    try:
+        EngineConfig.resolve(environ={name: text}, file=None)
+    except ConfigError as error:
+        return [failed(str(error), name, fix="unset it or give a value it may have")]
+    return []
+
+
+def config_file(case: Case) -> Sequence[Found]:
+    """The configuration file can be read, and knows only settings."""
+    file = case.machine.config_file
+    if file is None:
+        return [passed("there is no configuration file")]
+    EngineConfig.resolve(environ={}, file=file)
+    return [passed("every key can be read", file)]
+
+
+def profile(case: Case) -> Sequence[Found]:
+    """What `coli tune` left for this model on this machine is whole, and is named."""
+    _ = case.model.names  # where there is no model, that is the news
+    path = profile_path(case.model.path, case.machine.environ)
+    if path is None or not path.is_file():
+        return [passed("`coli tune` has left no profile of this model on this machine")]
+    try:
+        settings = load(path, case.model.path).settings
+    except ColibriError as error:
+        return [warned(str(error), path, fix="run `coli tune` again; until then it is not used")]
+    chosen = ", ".join(f"{name} {value}" for name, value in settings.items())
+    return [passed(f"a profile of `coli tune`: {chosen}", path)]
