@@ -24,7 +24,7 @@ def settings_table() -> str:
     lines = ["| flag | variable | file key | values | default | |", "|---|---|---|---|---|---|"]
     for s in SETTINGS:
         default = getattr(EngineConfig(), s.field)
-        shown = "" if default is None else f"`{default}`"
+        shown = "" if default in (None, ()) else f"`{default}`"
         names = f"`{s.env}`" + (f", `{s.upstream.env}`" if s.upstream else "")
         lines.append(f"| `{s.flag}` | {names} | `{s.field}` | {s.form} | {shown} | {s.help} |")
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from colibri.engine.engine import Engine
 from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
+from colibri.experts.base import DriveStats
 from colibri.experts.learning import Learning
 from colibri.experts.pins import Pins, pin_limits
+from colibri.experts.sources import Drive, open_drives
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.usagefile import Subject
 from colibri.experts.usagelog import UsageLog, usage_path
@@ -58,12 +60,16 @@ class Stats:
     loaded_rss_bytes: int  # resident once the model was loaded
     rss_bytes: int
     peak_rss_bytes: int
+    drives: tuple[DriveStats, ...] = ()  # where experts are read from several
 
 
 def open_model(path: Path, config: EngineConfig) -> Container:
     """The model's directory, checked; nothing loaded yet."""
     return open_container(
-        path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
+        path,
+        lambda c: family_for(c).weights_of(c),
+        direct=config.direct != "off",
+        others=[Path(name) for name in config.model_dirs],
     )
 
 
@@ -90,6 +96,7 @@ class Runtime:
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         log = _usage_log(config, container, layers)
         self._popularity = popularity(log.counts())
+        drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
         experts = self.experts = StreamedExperts(
             layers,
@@ -98,6 +105,8 @@ class Runtime:
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
             direct=config.direct,
+            drives=drives,
+            disk_weights=config.disk_weights,
             cancelled=watch.cancelled,
             note=log.recorder.note,
         )
@@ -137,7 +146,8 @@ class Runtime:
             f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
             f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
-            f"{cpu.active_path()} on {cpu.num_threads()} threads{_profile_text(config)}"
+            f"{cpu.active_path()} on {cpu.num_threads()} threads"
+            f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
         _warn(config, self.plan)
         limits = pin_limits(config.pin, experts.cached_layers(), sizes.experts_per_token)
@@ -171,6 +181,7 @@ class Runtime:
             prefetch_expired=experts.prefetch_expired,
             lookahead_missing=experts.guesses.missing,
             lookahead_right=experts.guesses.right,
+            drives=experts.drives,
             guard_shrinks=self._guard.shrinks,
             guard_bytes=self._guard.given_back_bytes,
             loaded_rss_bytes=self._loaded_rss_bytes,
@@ -204,3 +215,9 @@ def _warn(config: EngineConfig, plan: Plan) -> None:
             logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got)
     if config.activations == "int8":
         logger.warning("activations int8: one plane instead of two, so logits are less exact")
+
+
+def _drives_text(drives: Sequence[Drive]) -> str:
+    total = sum(drive.weight for drive in drives)
+    shares = (f"{100 * drive.weight / total:.0f} % {drive.directory}" for drive in drives)
+    return f", reading {', '.join(shares)}" if total else ""

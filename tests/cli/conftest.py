@@ -38,6 +38,7 @@ class Stats:
     loaded_rss_bytes: int = 40_000_000
     rss_bytes: int = 50_000_000
     peak_rss_bytes: int = 60_000_000
+    drives: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,17 @@ def setting_option(field: str) -> Callable[[Command], Command]:
     if field == "model":
         return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
     text = f"{setting.help} [{setting.form}]"
+    if field == "mirror":
+        return click.option(
+            setting.flag, field, metavar="DIR", multiple=True, callback=_if_any, help=setting.help
+        )
     return click.option(setting.flag, field, metavar="VALUE", help=text)
+
+
+def _if_any(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    return values or None
 
 
 def sampling_options(command: Command) -> Command:
@@ -72,6 +82,12 @@ def take_config(flags: dict[str, Any]) -> EngineConfig:
     """The configuration from these flags (taken out of the mapping), environment and file."""
     given = {setting.field: flags.pop(setting.field) for setting in SETTINGS}
     return with_profile(_resolve(given), given)
+
+
+def take(**flags: Any) -> EngineConfig:
+    """The configuration from some flags, environment and file, without a word on stray variables:
+    for a command that takes it in parts."""
+    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
 
 
 def take_model(flag: str | None) -> str | None:

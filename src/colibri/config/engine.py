@@ -39,6 +39,9 @@ class EngineSettings(TypedDict, total=False):
     pin: str
     usage: str
     usage_half_life: int
+    model_dirs: tuple[str, ...]
+    mirror: tuple[str, ...]
+    disk_weights: tuple[float, ...] | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ class EngineConfig:
     pin: str = "auto"
     usage: str = "auto"
     usage_half_life: int = 50_000
+    model_dirs: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
+    disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
@@ -133,6 +139,7 @@ def usage_of(environ: Mapping[str, str]) -> str | None:
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
     known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    known |= {setting.upstream.env for setting in SETTINGS if setting.upstream}
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
     return [f"{name} is set but means nothing here{_near(name, known)}" for name in strays]
 

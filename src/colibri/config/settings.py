@@ -21,6 +21,34 @@ def _path(value: object) -> str:
     return text
 
 
+def _paths(separators: str) -> Callable[[object], tuple[str, ...]]:
+    """Several paths; in a text the first of the separators that occurs stands between them."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            found = next((s for s in separators if s in value), separators[0])
+            value = [part.strip() for part in value.split(found)]
+        if not isinstance(value, list | tuple):
+            value = [value]
+        return tuple(_path(part) for part in value if part != "")
+
+    return parse
+
+
+def _weights(value: object) -> tuple[float, ...] | str:
+    if isinstance(value, str):
+        if value.strip().lower() == "auto":
+            return "auto"
+        value = value.split(",")
+    try:
+        weights = tuple(float(part) for part in value)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        weights = ()
+    if not weights or not all(0 <= weight <= 1e6 for weight in weights) or not any(weights):
+        raise ConfigError(f"{shown(value)} is not auto or weights like 2,1 (0 to 1000000)")
+    return weights
+
+
 def _memory(value: object) -> str:
     if isinstance(value, str) and value.strip().lower() == "auto":
         return "auto"
@@ -244,6 +272,25 @@ SETTINGS: tuple[Setting, ...] = (
         "1000 to 1000000000",
         "Tokens after which a remembered use counts half.",
         _whole(1000, 1_000_000_000),
+    ),
+    Setting(
+        "model_dirs",
+        "directories, a comma between them",
+        "More directories that hold files of the model, each file in one of them.",
+        _paths(";,"),
+    ),
+    Setting(
+        "mirror",
+        "directories, a semicolon between them",
+        "Copies of the model's experts, on other drives, to read from too; may be repeated.",
+        _paths(";"),
+        Upstream("COLI_MODEL_MIRROR", _same),
+    ),
+    Setting(
+        "disk_weights",
+        "auto or numbers, a comma between them",
+        "How much to read from the model's and each mirror's drive: 2,1; auto measures it.",
+        _weights,
     ),
     Setting(
         "profile",

@@ -119,6 +119,16 @@ class CachePolicy(Protocol):
 
 
 @dataclass(frozen=True)
+class DriveStats:
+    """What was read from one of several drives, and how often a read from it failed or brought
+    wrong bytes."""
+
+    directory: str
+    nbytes: int
+    failures: int
+
+
+@dataclass(frozen=True)
 class ExpertStats:
     """Counters since the last reset. hits + misses = experts asked for (once a call each)."""
 
@@ -138,6 +148,7 @@ class ExpertStats:
     prefetch_wasted_bytes: int = 0
     prefetch_expired: int = 0
     guesses: Guesses = Guesses()
+    drives: tuple[DriveStats, ...] = ()  # where there are several
 
     @property
     def lookahead_recall(self) -> float:

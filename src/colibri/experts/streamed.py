@@ -16,16 +16,18 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.ahead import ReadsAhead
 from colibri.experts.arithmetic import Multiplier
-from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
+from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pins import CachedLayer
 from colibri.experts.pools import Scope, make_caches, resize, shrink
-from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
+from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
+from colibri.experts.sources import Drive
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
 from colibri.experts.walks import in_any_order, in_ascending_order
+from colibri.experts.weights import Weights, weighted_sources
 from colibri.kernels.moe import experts_of, moe_all
 
 Note = Callable[[int, Ids], None]
@@ -44,6 +46,7 @@ class StreamedExperts:
     policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
+    drives: where several are read from, as open_drives finds them. disk_weights: one for each.
     cancelled: asked while waiting. note: told of each call's layer and topk_ids once it is done.
     read: as for Loader. Raises ConfigError, CapacityError.
     """
@@ -60,6 +63,8 @@ class StreamedExperts:
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
         direct: DirectMode = "auto",
+        drives: Sequence[Drive] = (),
+        disk_weights: Weights = "auto",
         cancelled: Callable[[], bool] = lambda: False,
         read: ReadFunction | None = None,
         note: Note = _no_note,
@@ -71,9 +76,14 @@ class StreamedExperts:
         }
         chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
         if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
-            chosen = self._measure(read, direct)
+            chosen = choose(*room(self._stages.values(), self._arena), read, direct)
         self.readers = chosen.readers
-        self._loader = Loader(chosen.readers, read, chosen.direct)
+        self.drives = tuple(drives)
+        sources = None
+        if drives:
+            _, slots = room(self._stages.values(), self._arena)
+            sources = weighted_sources(drives, layers, disk_weights, slots, read, chosen)
+        self._loader = Loader(chosen.readers, read, chosen.direct, sources)
         self._traffic = Traffic()
         self._ahead = ReadsAhead(self._stages, self._loader, self._traffic)
         self._unsettled = False  # broken off, or just now at work
@@ -147,6 +157,7 @@ class StreamedExperts:
             evictions=sum(cache.evictions for cache in caches),
             direct=self._loader.direct,
             prefetch_wasted_bytes=sum(cache.guesses_wasted_bytes for cache in caches),
+            drives=tuple(DriveStats(str(d.directory), d.nbytes, d.failures) for d in self.drives),
             **counted,
         )
 
@@ -194,6 +205,8 @@ class StreamedExperts:
     def reset(self) -> None:
         """Sets the counters to zero."""
         vars(self._traffic).update(vars(Traffic()))
+        for drive in self.drives:
+            drive.nbytes = 0
         for stage in self._stages.values():
             stage.cache.zero_counters()
 
@@ -228,15 +241,6 @@ class StreamedExperts:
         self._loader.close()
         self._stages.clear()
         self._arena.close()
-
-    def _measure(self, read: ReadFunction | None, direct: DirectMode) -> Choice:
-        """Into the slots, which are still empty, of the layers that have the largest."""
-        size = max(stage.source.slot_bytes for stage in self._stages.values())
-        stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
-        pools = dict.fromkeys(stage.cache.pool for stage in stages)
-        slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
-        views = [self._arena.view(slot) for slot in slots]
-        return choose([stage.source for stage in stages], views, read, direct)
 
     def _stage(self, layer: int) -> LayerStage:
         stage = self._stages.get(layer)

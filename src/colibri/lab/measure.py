@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from colibri.config import EngineConfig
-from colibri.container.reader import Container, open_container
+from colibri.container.reader import Container
 from colibri.errors import ConfigError
 from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
 from colibri.kernels import cpu
@@ -21,8 +21,8 @@ from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.lab.trace import write_trace
 from colibri.llm import LLM, embedded_model
-from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
+from colibri.runtime import open_model
 from colibri.sampling import SamplingParams
 
 Say = Callable[[str], None]
@@ -135,7 +135,7 @@ def measure(
     Raises what loading and answering raise, and ReadError from measuring the disk.
     """
     path = embedded_model() if config.model is None else Path(config.model)
-    container = open_container(path, lambda c: family_for(c).weights_of(c))
+    container = open_model(path, config)
     config = prepare_config(config, container, workload, cache_fraction)
     kit = RoutingKit(parse_routing(workload.routing), workload.seed)
     clock = StepClock()

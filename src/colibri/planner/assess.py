@@ -1,7 +1,7 @@
 """From a model's directory to the whole document: what fits, what it is worth, what would help."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -35,9 +35,12 @@ class Wishes:
     memory: float | None = None
 
 
-def open_outline(path: Path) -> Container:
-    """A model that may be headers only, and of a family that cannot be run yet."""
-    return open_container(path, lambda c: outline_for(c).weights_of(c), incomplete=True)
+def open_outline(path: Path, others: Sequence[Path] = ()) -> Container:
+    """A model that may be headers only, and of a family that cannot be run yet. others: directories
+    with more of its files."""
+    return open_container(
+        path, lambda c: outline_for(c).weights_of(c), others=others, incomplete=True
+    )
 
 
 def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Document:
