@@ -33,6 +33,7 @@ from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
+from colibri.planner.usage import popularity
 from colibri.routing.base import RouterFactory, own_router
 from colibri.routing.trace import Header, LayerFacts
 from colibri.routing.tracing import Tracer
@@ -99,6 +100,7 @@ class Runtime:
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
         log = _usage_log(config, container, layers)
+        self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
         self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
@@ -175,7 +177,7 @@ class Runtime:
 
     def forecast(self, rates: Rates) -> Forecast:
         """What the plan is worth at these rates."""
-        return forecast(self.plan, self.container, rates)
+        return forecast(self.plan, self.container, rates, self._popularity)
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
