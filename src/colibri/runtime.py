@@ -1,9 +1,10 @@
 """From wishes to a running engine. Only here are implementations chosen."""
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from colibri.config import EngineConfig
@@ -15,8 +16,12 @@ from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
 from colibri.errors import ConfigError
 from colibri.experts.base import DriveStats
+from colibri.experts.learning import Learning
+from colibri.experts.pins import Pins, pin_limits
 from colibri.experts.sources import Drive, open_drives
 from colibri.experts.streamed import StreamedExperts
+from colibri.experts.usagefile import Subject
+from colibri.experts.usagelog import UsageLog, usage_path
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
@@ -28,6 +33,7 @@ from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
+from colibri.planner.usage import popularity
 from colibri.routing.base import RouterFactory, own_router
 from colibri.routing.trace import Header, LayerFacts
 from colibri.routing.tracing import Tracer
@@ -93,6 +99,8 @@ class Runtime:
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+        log = _usage_log(config, container, layers)
+        self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
         self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
@@ -106,20 +114,26 @@ class Runtime:
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            verify=config.verify_reads == "on",
             direct=config.direct,
             drives=drives,
             disk_weights=config.disk_weights,
             cancelled=watch.cancelled,
+            note=log.recorder.note,
         )
-        try:
+        with ExitStack() as ends:
+            ends.callback(experts.close)
+            if self.tracer is not None:
+                ends.callback(self.tracer.close)
+            pins = Pins(config.pin, sizes.experts_per_token)
+            learning = Learning(log, pins, experts, config.policy)
+            ends.callback(learning.close)
             bits = self.plan.trunk_bits, self.plan.embed_bits
             loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, experts)
             model = with_lookahead(model, experts, config.lookahead)
             model = with_tracer(model, self.tracer)
-        except BaseException:
-            _close(experts, self.tracer)
-            raise
+            at_end = ends.pop_all().close
         guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
         engine = Engine(
             model,
@@ -130,11 +144,13 @@ class Runtime:
             bytes_read=lambda: experts.stats().bytes_read,
             after_step=guard.after,
             clock=clock,
+            turn_ended=learning.turn_ended,
         )
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
+
         # Nothing else holds the engine, so its end gives the model's memory back.
-        self.thread = EngineThread(engine, at_end=partial(_close, experts, self.tracer))
+        self.thread = EngineThread(engine, at_end)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
@@ -145,10 +161,23 @@ class Runtime:
             f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
         _warn(config, self.plan)
+        if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
+            logger.warning(
+                "--verify-reads: a model as downloaded has no checksums of its experts, so none is "
+                "checked; convert it: coli convert"
+            )
+        limits = pin_limits(config.pin, experts.cached_layers(), sizes.experts_per_token)
+        if limits.asked_bytes > limits.nbytes:
+            logger.warning(
+                "--pin %s: that is %s MB of experts, and %s MB are pinned at most: every layer "
+                "keeps slots for the others",
+                config.pin,
+                *(f"{nbytes / 1e6:,.1f}" for nbytes in (limits.asked_bytes, limits.nbytes)),
+            )
 
     def forecast(self, rates: Rates) -> Forecast:
         """What the plan is worth at these rates."""
-        return forecast(self.plan, self.container, rates)
+        return forecast(self.plan, self.container, rates, self._popularity)
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
@@ -212,10 +241,15 @@ def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
     )
 
 
-def _close(experts: StreamedExperts, tracer: Tracer | None) -> None:
-    experts.close()
-    if tracer is not None:
-        tracer.close()
+def _usage_log(
+    config: EngineConfig, container: Container, layers: Mapping[int, LayerExperts]
+) -> UsageLog:
+    subject = Subject.of(container.path.absolute().name, container.config, layers)
+    embedded = config.model is None
+    path = usage_path(config.usage, container.path, subject, os.environ, embedded=embedded)
+    log = UsageLog(subject, config.usage_half_life, path)
+    log.load(named=config.usage not in ("auto", "off"))
+    return log
 
 
 def _profile_text(config: EngineConfig) -> str:

@@ -57,6 +57,21 @@ def test_lookahead(
         assert_same_bits(logits, expected)
 
 
+@pytest.mark.parametrize("capacity", [2, 3])
+def test_pins(subject: Any, expected: F32, capacity: int) -> None:
+    """Learnt from the prompt, then changed under way."""
+    from colibri import SamplingParams
+
+    with subject.open(cache_experts=capacity, pin="all") as llm:
+        llm.generate(subject.prompt, SamplingParams(max_tokens=2))
+        first = llm.forward(subject.prompt)
+        assert any(llm.experts.held(layer) for layer in llm.plan.slots)
+        llm.experts.hold({layer: [1] for layer in llm.plan.slots})
+        again = llm.forward(subject.prompt)
+    assert_same_bits(first, expected)
+    assert_same_bits(again, expected)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(subject: Any, expected: F32, threads: int) -> None:
     assert_same_bits(subject.logits(threads=threads), expected)

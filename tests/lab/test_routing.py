@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from colibri.errors import ConfigError
-from colibri.lab.drawing import Drawn
+from colibri.lab.drawing import Drawn, guesses, right_by_rank
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.routing.softmax import SoftmaxRouter
 from colibri.routing.trace import Call, Header, LayerFacts, encode, encode_header
@@ -75,6 +75,22 @@ def test_rows_beyond_those_prepared_follow_the_same_draw():
     kit.rewind()
     again, _ = router.route(np.zeros((400, EXPERTS), np.float32))
     assert (first == again).all()
+
+
+def test_a_guess_is_the_better_the_higher_its_rank():
+    measured = [0.955, 0.852, 0.657, 0.442]  # of the embedded model, whose mean is 0.727
+    assert np.abs(right_by_rank(0.727, 4) - measured).max() < 0.02
+    ids = ids_of(Drawn(), 4000)
+    drawn = guesses(ids, [10_000] * 2, 0.727, 3, 0)  # so many that none is right by chance
+    assert np.abs((drawn == ids).mean(axis=(0, 1)) - right_by_rank(0.727, K)).max() < 0.02
+
+
+@pytest.mark.parametrize("recall", [0.0, 0.1, 0.5, 0.75, 1.0])
+def test_the_ranks_have_the_stated_mean(recall):
+    right = right_by_rank(recall, 64)
+    assert abs(right.mean() - recall) < 0.02
+    assert (right >= 0).all()
+    assert (np.diff(right) <= 0).all()
 
 
 @pytest.mark.parametrize("recall", [0.0, 0.7, 1.0])

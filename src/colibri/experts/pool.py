@@ -27,6 +27,11 @@ class SlotPool:
         return len(self._slots)
 
     @property
+    def share(self) -> int:
+        """Slots a layer, if each had as many."""
+        return self.capacity // len(self.caches)
+
+    @property
     def movable(self) -> int:
         """Slots that held experts leave to all others; at least one."""
         return len(self._slots) - len(self._held)

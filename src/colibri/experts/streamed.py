@@ -19,6 +19,7 @@ from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
+from colibri.experts.pins import CachedLayer
 from colibri.experts.pools import Scope, make_arena, make_caches, resize, shrink, slots_by_layer
 from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
 from colibri.experts.sources import Drive
@@ -28,6 +29,12 @@ from colibri.experts.traffic import Traffic
 from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
 from colibri.experts.weights import Weights, weighted_sources
 from colibri.kernels.moe import experts_of, moe_all
+
+Note = Callable[[int, Ids], None]
+
+
+def _no_note(layer: int, topk_ids: Ids) -> None:
+    pass
 
 
 class StreamedExperts:
@@ -40,7 +47,7 @@ class StreamedExperts:
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     drives: where several are read from, as open_drives finds them. disk_weights: one for each.
-    cancelled: asked while waiting.
+    cancelled: asked while waiting. note: told of each call's layer and topk_ids once it is done.
     read: as for Loader. Raises ConfigError, CapacityError.
     """
 
@@ -60,6 +67,7 @@ class StreamedExperts:
         disk_weights: Weights = "auto",
         cancelled: Callable[[], bool] = lambda: False,
         read: ReadFunction | None = None,
+        note: Note = _no_note,
     ) -> None:
         capacities = slots_by_layer(layers, slots_per_layer)
         sizes = {n: layer.slot_bytes for n, layer in layers.items()}
@@ -86,6 +94,8 @@ class StreamedExperts:
         self._running: LayerStage | None = None
         self._planes = planes
         self._cancelled = cancelled
+        self._note = note
+        self._held: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
         self._pair_buffer_bytes = pair_buffer_bytes
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
 
@@ -106,11 +116,14 @@ class StreamedExperts:
         if self._ahead or stage.guesses:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
-            return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
-        experts = experts_of(topk_ids, stage.source.num_experts)
-        multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
-        outputs = self._outputs(topk_ids.size, x.shape[1])
-        return self._stream(stage, multiplier, experts, outputs, meanwhile)
+            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
+        else:
+            experts = experts_of(topk_ids, stage.source.num_experts)
+            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
+            outputs = self._outputs(topk_ids.size, x.shape[1])
+            y = self._stream(stage, multiplier, experts, outputs, meanwhile)
+        self._note(layer, topk_ids)
+        return y
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -167,6 +180,30 @@ class StreamedExperts:
 
     def resident(self, layer: int) -> set[int]:
         return set(np.flatnonzero(self._stage(layer).cache.resident).tolist())
+
+    def cached_layers(self) -> dict[int, CachedLayer]:
+        """The cache as pinning sees it."""
+        return {
+            n: CachedLayer(s.cache.pool.share, s.source.num_experts, s.source.slot_bytes)
+            for n, s in self._stages.items()
+        }
+
+    def hold(self, pins: Mapping[int, Collection[int]]) -> None:
+        """From now on these experts, by layer, and no others, keep their slots once they have them.
+
+        Costs no read: an absent one is held when a call has brought it in. Between calls only.
+        """
+        for layer, stage in self._stages.items():
+            wanted = frozenset(pins.get(layer, ()))
+            for expert in self._held[layer] - wanted:
+                stage.cache.unhold(expert)
+            for expert in wanted:
+                stage.cache.hold(expert)
+            self._held[layer] = wanted
+
+    def held(self, layer: int) -> frozenset[int]:
+        """What hold() asked for last."""
+        return self._held[layer]
 
     def reset(self) -> None:
         """Sets the counters to zero."""

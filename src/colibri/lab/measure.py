@@ -101,7 +101,9 @@ def prepare_config(
     config: EngineConfig, container: Container, workload: Workload, cache_fraction: float | None
 ) -> EngineConfig:
     """The settings of the run: context as long as it needs, slots by fraction."""
-    changes: dict[str, int] = {}
+    changes: dict[str, int | str] = {}
+    if config.usage == "auto":
+        changes["usage"] = "off"  # what a benchmark asks for is nobody's use
     if config.context is None:
         changes["context"] = workload.tokens
     if cache_fraction is not None:

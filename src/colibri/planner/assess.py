@@ -20,6 +20,7 @@ from colibri.planner.budget import Machine, this_machine
 from colibri.planner.document import Document, ModelEntry, document
 from colibri.planner.forecast import Rates, forecast
 from colibri.planner.model import AsConverted, Model, streamed_layers
+from colibri.planner.usage import recorded_popularity
 
 _READERS = 4  # to measure the disk with, where the setting leaves it open
 
@@ -52,7 +53,11 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
     cpu.configure_as_asked(config.threads, config.cpu)
     question = _question(config, container.config, outline, model, machine, wishes)
     plan = question.plan()
-    question = dataclasses.replace(question, rates=_rates(config, container, wishes))
+    question = dataclasses.replace(
+        question,
+        rates=_rates(config, container, wishes),
+        popularity=recorded_popularity(config, container),
+    )
     smallest = dataclasses.replace(config, ram="1B")
     schemes = sorted({layer.layout.scheme for layer in streamed_layers(model).values()})
     entry = ModelEntry(
@@ -70,7 +75,7 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
         plan,
         dataclasses.replace(question, config=smallest).plan().peak_bytes,
         question.rates,
-        forecast(plan, model, question.rates),
+        forecast(plan, model, question.rates, question.popularity),
         advise(question),
     )
 
