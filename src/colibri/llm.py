@@ -20,6 +20,7 @@ from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
+from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.plan import Plan
@@ -89,16 +90,24 @@ class LLM:
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        self._runtime = Runtime(container, config, make_router, clock)
+        with spread(config.numa) as nodes:
+            self._runtime = Runtime(container, config, make_router, clock)
         # The engine does not hold this object: closed or forgotten, its memory goes back at once.
         weakref.finalize(self, self._runtime.thread.close)
         self.plan: Plan = self._runtime.plan
         self.load_line = self._runtime.load_line
+        if nodes:
+            self.load_line += f", memory over {len(nodes)} NUMA nodes"
 
     @property
     def experts(self) -> StreamedExperts:
         """The executor with its cache and counters, for measuring: between answers only."""
         return self._runtime.experts
+
+    def restart_trace(self) -> None:
+        """Forgets what --trace recorded so far, for measuring: between answers only."""
+        if self._runtime.tracer is not None:
+            self._runtime.tracer.restart()
 
     @property
     def container(self) -> Container:

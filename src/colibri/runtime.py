@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from colibri.engine.engine import Engine
 from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
+from colibri.errors import ConfigError
 from colibri.experts.base import DriveStats
 from colibri.experts.learning import Learning
 from colibri.experts.pins import Pins, pin_limits
@@ -24,6 +26,7 @@ from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.lookahead import with_lookahead
+from colibri.layers.traced import with_tracer
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
@@ -32,6 +35,8 @@ from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
 from colibri.planner.usage import popularity
 from colibri.routing.base import RouterFactory, own_router
+from colibri.routing.trace import Header, LayerFacts
+from colibri.routing.tracing import Tracer
 
 logger = logging.getLogger("colibri")
 
@@ -98,27 +103,37 @@ class Runtime:
         self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
+        self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
+        if self.tracer is not None:
+            make_router = self.tracer.wrap(make_router)
         experts = self.experts = StreamedExperts(
             layers,
             slots_per_layer=dict(self.plan.slots),
+            policy=config.policy,
+            scope=config.cache_scope,
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            verify=config.verify_reads == "on",
             direct=config.direct,
             drives=drives,
             disk_weights=config.disk_weights,
             cancelled=watch.cancelled,
             note=log.recorder.note,
         )
-        try:
-            learning = Learning(log, Pins(config.pin, sizes.experts_per_token), experts)
+        with ExitStack() as ends:
+            ends.callback(experts.close)
+            if self.tracer is not None:
+                ends.callback(self.tracer.close)
+            pins = Pins(config.pin, sizes.experts_per_token)
+            learning = Learning(log, pins, experts, config.policy)
+            ends.callback(learning.close)
             bits = self.plan.trunk_bits, self.plan.embed_bits
             loader = TrunkLoader(container, *bits, planes, make_router)
             model = family.build(model_config, loader, experts)
             model = with_lookahead(model, experts, config.lookahead)
-        except BaseException:
-            experts.close()
-            raise
+            model = with_tracer(model, self.tracer)
+            at_end = ends.pop_all().close
         guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
         engine = Engine(
             model,
@@ -134,10 +149,6 @@ class Runtime:
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
 
-        def at_end() -> None:
-            learning.close()
-            experts.close()
-
         # Nothing else holds the engine, so its end gives the model's memory back.
         self.thread = EngineThread(engine, at_end)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
@@ -150,6 +161,11 @@ class Runtime:
             f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
         _warn(config, self.plan)
+        if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
+            logger.warning(
+                "--verify-reads: a model as downloaded has no checksums of its experts, so none is "
+                "checked; convert it: coli convert"
+            )
         limits = pin_limits(config.pin, experts.cached_layers(), sizes.experts_per_token)
         if limits.asked_bytes > limits.nbytes:
             logger.warning(
@@ -188,6 +204,41 @@ class Runtime:
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
         )
+
+
+def _tracer(
+    config: EngineConfig,
+    container: Container,
+    plan: Plan,
+    layers: Mapping[int, LayerExperts],
+    hidden: int,
+) -> Tracer | None:
+    if config.trace is None:
+        return None
+    if not layers:
+        raise ConfigError("this model has no routed experts, so there is no routing to record")
+    return Tracer(
+        Path(config.trace),
+        Header(
+            model=container.path.absolute().name,
+            hidden_size=hidden,
+            layers=[_facts(layer, plan) for layer in layers.values()],
+            logits=config.trace_logits == "on",
+            policy=config.policy,
+            scope=config.cache_scope,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
+        ),
+    )
+
+
+def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
+    return LayerFacts(
+        layer.layer,
+        layer.num_experts,
+        expert_bytes=sum(span.nbytes for span in layer.reads(0)),
+        slot_bytes=layer.slot_bytes,
+        slots=plan.slots[layer.layer],
+    )
 
 
 def _usage_log(

@@ -45,6 +45,13 @@ def test_two_directories_on_one_drive_are_as_one():
     assert sorted(drive.weight for drive in found) == [0.0, 2.0]
 
 
+def test_the_models_own_drive_comes_first_where_a_mirror_is_hardly_faster():
+    found = drives(1)
+    rates = iter([2.0, 2.04, 2.05])
+    measure_weights(found, lambda: next(rates))
+    assert [drive.weight for drive in found] == [2.0, 0.0]
+
+
 def test_a_mirror_that_makes_the_others_wait_is_left_out():
     found = drives(1)
     measure_weights(found, lambda: 1.0 if all(drive.weight for drive in found) else 1.5)

@@ -1,4 +1,4 @@
-"""What the doctor says of mirrors and models spread over directories."""
+"""What the doctor says of usage, mirrors and models spread over directories."""
 
 import shutil
 from dataclasses import replace
@@ -8,10 +8,11 @@ from doctor_kit import GOOD
 
 import golden
 from colibri.config import EngineConfig
-from colibri.llm import embedded_model
+from colibri.llm import LLM, embedded_model
 from colibri.planner.doctor import sidecars
 from colibri.planner.doctor.case import Case, Depth, ModelFiles
 from colibri.planner.doctor.examine import CHECKS, examine
+from colibri.sampling import SamplingParams
 
 
 @pytest.fixture
@@ -22,6 +23,27 @@ def demo(tmp_path):
 def case(path, others=(), **config):
     wishes = EngineConfig(model=str(path), **config)
     return Case(ModelFiles(path, others), wishes, replace(GOOD, environ={}), Depth(hashes=True))
+
+
+def test_usage_that_is_not_there_or_off_is_no_news(demo):
+    assert [f.status for f in sidecars.usage(case(demo))] == ["pass"]
+    (found,) = sidecars.usage(case(demo, usage="off"))
+    assert (found.status, "off" in found.what) == ("pass", True)
+
+
+def test_usage_that_was_counted_is_told(demo):
+    file = demo / ".coli_usage"
+    with LLM(demo, usage=str(file), ram="400MB", context=64) as llm:
+        llm.generate("Once", SamplingParams(max_tokens=3, ignore_eos=True))
+    (found,) = sidecars.usage(case(demo))
+    assert (found.status, found.where) == ("pass", str(file))
+    assert "remembered" in found.what
+
+
+def test_damaged_usage_is_a_warning(demo):
+    (demo / ".coli_usage").write_text("nonsense\n")
+    (found,) = sidecars.usage(case(demo))
+    assert (found.status, bool(found.fix)) == ("warn", True)
 
 
 def test_a_mirror_is_told_and_what_does_not_fit_in_it_named(demo, tmp_path):

@@ -12,6 +12,7 @@ from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
+from colibri.config.upstream import notices, sampling_from
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def take_some(**flags: str | None) -> EngineConfig:
 
 
 def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
-    for warning in unknown_variables(os.environ):
+    for warning in (*unknown_variables(os.environ), *notices(os.environ)):
         terminal.say(f"coli: warning: {warning}")
     return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
 
@@ -109,7 +110,8 @@ def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
 def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
     """What was given of SamplingParams' fields, taken out of the mapping."""
     own = {field: flags.pop(field) for field, _, _ in SAMPLING}
-    given = {field: value for field, value in own.items() if value is not None}
+    given: dict[str, Any] = sampling_from(os.environ)
+    given |= {field: value for field, value in own.items() if value is not None}
     if biases := flags.pop("logit_bias"):
         given["logit_bias"] = dict(_bias(text) for text in biases)
     if stops := flags.pop("stop"):

@@ -112,6 +112,12 @@ def _choice(*choices: str | int) -> Callable[[object], str | int]:
     return parse
 
 
+def _numa(value: object) -> str:
+    """COLI_NUMA is 1 or 0 for users of the C engine."""
+    words = {"1": "on", "0": "off"}
+    return str(_choice("auto", "on", "off")(words.get(str(value).strip(), value)))
+
+
 def _gigabytes(text: str) -> str:
     """Upstream's RAM_GB: a plain number of GB."""
     return text.strip() + "GB"
@@ -142,6 +148,7 @@ class Upstream:
 
     env: str
     translate: Callable[[str], str]
+    says: str = "the same values"
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,7 @@ SETTINGS: tuple[Setting, ...] = (
         "auto or a size",
         "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%; auto: 9/10 of what is free.",
         _memory,
-        Upstream("RAM_GB", _gigabytes),
+        Upstream("RAM_GB", _gigabytes, "a plain number of GB"),
     ),
     Setting(
         "cache_experts",
@@ -235,6 +242,18 @@ SETTINGS: tuple[Setting, ...] = (
         _whole(1, 1_000_000),
     ),
     Setting(
+        "verify_reads",
+        "on or off",
+        "Check the checksum of each expert as it is read; converted models have them.",
+        _choice("on", "off"),
+    ),
+    Setting(
+        "numa",
+        "auto, on or off",
+        "Spread trunk and expert cache over the memory of all sockets; auto: if there are several.",
+        _numa,
+    ),
+    Setting(
         "cpu",
         "auto, scalar, avx2, avxvnni, avx512vnni, neon_dotprod or neon_i8mm",
         "Instruction set of the arithmetic; every one gives the same bits.",
@@ -245,14 +264,38 @@ SETTINGS: tuple[Setting, ...] = (
         "auto, on or off",
         "Read experts past the page cache (O_DIRECT).",
         _choice("auto", "on", "off"),
-        Upstream("DIRECT", _on_off),
+        Upstream("DIRECT", _on_off, "1 or 0"),
     ),
     Setting(
         "lookahead",
         "off, auto or 1 to 8",
         "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
         _choice("off", "auto", *range(1, 9)),
-        Upstream("PILOT", _pilot),
+        Upstream("PILOT", _pilot, "0 (off) or a number of layers"),
+    ),
+    Setting(
+        "policy",
+        "auto, lru, slru, lfru, s3fifo or tglru",
+        "Which cached expert is given up for another; auto: what replays found best, lfru.",
+        _choice("auto", "lru", "slru", "lfru", "s3fifo", "tglru"),
+    ),
+    Setting(
+        "cache_scope",
+        "layer or global",
+        "Each layer keeps its expert slots, or all layers share them.",
+        _choice("layer", "global"),
+    ),
+    Setting(
+        "trace",
+        "file",
+        "Record which experts every token goes to, for coli replay and coli bench.",
+        _path,
+    ),
+    Setting(
+        "trace_logits",
+        "on or off",
+        "With --trace: record the routers' logits too.",
+        _choice("on", "off"),
     ),
     Setting(
         "pin",
@@ -284,7 +327,7 @@ SETTINGS: tuple[Setting, ...] = (
         "directories, a semicolon between them",
         "Copies of the model's experts, on other drives, to read from too; may be repeated.",
         _paths(";"),
-        Upstream("COLI_MODEL_MIRROR", _same),
+        Upstream("COLI_MODEL_MIRROR", _same, "the same values"),
     ),
     Setting(
         "disk_weights",

@@ -20,13 +20,13 @@ from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, Re
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
 from colibri.experts.pins import CachedLayer
-from colibri.experts.pools import Scope, make_caches, resize, shrink
+from colibri.experts.pools import Scope, make_arena, make_caches, resize, shrink, slots_by_layer
 from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
 from colibri.experts.sources import Drive
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
-from colibri.experts.walks import in_any_order, in_ascending_order
+from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
 from colibri.experts.weights import Weights, weighted_sources
 from colibri.kernels.moe import experts_of, moe_all
 
@@ -69,8 +69,11 @@ class StreamedExperts:
         read: ReadFunction | None = None,
         note: Note = _no_note,
     ) -> None:
-        capacities = _capacities(layers, slots_per_layer)
-        self._arena, caches = make_caches(layers, capacities, policy, scope)
+        capacities = slots_by_layer(layers, slots_per_layer)
+        sizes = {n: layer.slot_bytes for n, layer in layers.items()}
+        self._arena = make_arena(sizes, capacities)
+        experts = {n: layer.num_experts for n, layer in layers.items()}
+        caches = make_caches(experts, sizes, capacities, policy, scope, self._arena.take)
         self._stages = {
             n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
         }
@@ -220,7 +223,7 @@ class StreamedExperts:
         """New capacities; what a layer gives up goes back to the system. Between calls only."""
         self._settle(anyway=True)
         sources = {layer: stage.source for layer, stage in self._stages.items()}
-        capacities = _capacities(sources, slots_per_layer)
+        capacities = slots_by_layer(sources, slots_per_layer)
         resize(self._arena, sources, {n: s.cache for n, s in self._stages.items()}, capacities)
 
     def shrink(self, nbytes: int) -> int:
@@ -324,23 +327,8 @@ class StreamedExperts:
 
     def _outputs(self, pairs: int, hidden: int) -> Floats | None:
         """Room for an output a pair, if within bounds. Kept: fresh pages cost page faults."""
-        if pairs * hidden * 4 > self._pair_buffer_bytes:
+        if is_walked_in_order(pairs, hidden, self._pair_buffer_bytes):
             return None
         if len(self._pair_buffer) < pairs or self._pair_buffer.shape[1] != hidden:
             self._pair_buffer = np.empty((pairs, hidden), np.float32)
         return self._pair_buffer
-
-
-def _capacities(
-    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
-) -> dict[int, int]:
-    capacities = {}
-    for layer, source in layers.items():
-        wanted = slots_per_layer if isinstance(slots_per_layer, int) else slots_per_layer[layer]
-        if wanted < 1:
-            raise ConfigError(
-                f"{wanted} cached experts for layer {layer}: at least 1 is needed "
-                "(--cache-experts, or more --ram)"
-            )
-        capacities[layer] = min(wanted, source.num_experts)
-    return capacities

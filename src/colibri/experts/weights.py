@@ -63,14 +63,15 @@ def give_weights(drives: Sequence[Drive], weights: Sequence[float]) -> None:
 def measure_weights(drives: Sequence[Drive], rate: Rate) -> None:
     """Sets each drive's weight to its rate, or to 0 where it brings nothing.
 
-    The model's own directories count as one: of what lies spread over them there is one copy.
+    The model's own directories count as one: of what lies spread over them there is one copy. They
+    come first where they are as fast, or nearly.
     """
     own = [drive for drive in drives if drive.mirror is None]
     groups = [own, *([drive] for drive in drives if drive.mirror is not None)]
     alone = [_rate_of([group], [1.0], drives, rate) for group in groups]
     chosen: list[int] = []
     best = 0.0
-    for i in sorted(range(len(groups)), key=lambda i: -alone[i]):
+    for i in sorted(range(len(groups)), key=lambda i: -alone[i] * (1 if i else GAIN)):
         wanted = [*chosen, i]
         some = [groups[j] for j in wanted], [alone[j] for j in wanted]
         together = _rate_of(*some, drives, rate) if chosen else alone[i]

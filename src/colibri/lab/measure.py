@@ -19,7 +19,6 @@ from colibri.kernels import cpu
 from colibri.lab.clock import StepClock, StepRecord
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
-from colibri.lab.trace import write_trace
 from colibri.llm import LLM, embedded_model
 from colibri.planner.plan import Plan
 from colibri.runtime import open_model
@@ -137,6 +136,8 @@ def measure(
     path = embedded_model() if config.model is None else Path(config.model)
     container = open_model(path, config)
     config = prepare_config(config, container, workload, cache_fraction)
+    if record is not None:
+        config = dataclasses.replace(config, trace=str(record))
     kit = RoutingKit(parse_routing(workload.routing), workload.seed)
     clock = StepClock()
     if workload.cold:
@@ -147,15 +148,11 @@ def measure(
     with llm:
         say(f"{llm.load_line} (loaded in {load_seconds:.2f} s)")
         clock.watch(llm.experts)
-        if record is not None:
-            kit.keep()
         bench = _Bench(llm, kit, clock, container, workload)
         readers = llm.experts.readers
         rates = _Rates(gauge, _extents(container), readers, cpu.num_threads())
         answers = bench.run(say, rates.sample)
         peak = llm.stats().peak_rss_bytes
-    if record is not None:
-        write_trace(record, *kit.choices())
     return Measured(
         container=container,
         config=config,
@@ -233,6 +230,7 @@ class _Bench:
         prompt = rng.integers(0, vocab, workload.prompt_tokens).tolist()
         self._kit.rewind(index * workload.tokens)
         self._clock.restart()
+        self._llm.restart_trace()
         params = SamplingParams(temperature=0.0, max_tokens=workload.new_tokens, ignore_eos=True)
         ttft = self._llm.generate(prompt, params).ttft_seconds
         records = self._clock.take()

@@ -1,4 +1,4 @@
-"""Checks of what belongs to a model and lies beside it or elsewhere: mirrors."""
+"""Checks of what belongs to a model and lies beside it or elsewhere: usage, mirrors."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from pathlib import Path
 
 from colibri.container.mirror import main_layers, model_identity, survey
 from colibri.errors import ColibriError
+from colibri.experts.usagefile import Subject, UsageFile
+from colibri.experts.usagelog import usage_path
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
 
 MIRROR_FIX = "`coli mirror verify` says what is wrong; `coli mirror stage` makes it anew"
+
+
+def usage(case: Case) -> Sequence[Found]:
+    """What is remembered of which experts are used is whole and of this model."""
+    container, wish = case.model.container, case.config.usage
+    name = container.path.absolute().name
+    subject = Subject.of(name, container.config, main_layers(container.expert_layers()))
+    embedded = case.config.model is None
+    path = usage_path(wish, case.model.path, subject, case.machine.environ, embedded=embedded)
+    if path is None or not path.exists():
+        return [passed("no use of experts is remembered yet" if path else "usage is switched off")]
+    found = UsageFile(path, subject, case.config.usage_half_life).read()
+    fix = "nothing needs to be done: it is set aside at the next save; `coli usage reset` does now"
+    if found.problems:
+        return [warned(problem, path, fix=fix) for problem in found.problems[:3]]
+    return [passed(f"the use of experts over {found.counts.tokens:,} tokens is remembered", path)]
 
 
 def mirrors(case: Case) -> Sequence[Found]:
