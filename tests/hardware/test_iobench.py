@@ -1,5 +1,9 @@
 """Bandwidths are measured over what was said, and defects of the disk are errors."""
 
+import os
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -8,6 +12,7 @@ from colibri.errors import ReadError
 from colibri.hardware import iobench
 from colibri.hardware.iobench import (
     Extent,
+    burst_bandwidth,
     disk_bandwidth,
     last_level_cache_bytes,
     memory_bandwidth,
@@ -49,6 +54,30 @@ def test_disk_bandwidth_reads_all_extents(tmp_path):
     assert rate.bytes_per_second > 0
     assert rate.read_bytes == file.stat().st_size
     assert disk_bandwidth(extents, 3, most_bytes=4096 * 5).read_bytes == 4096 * 5
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 3, 7, 100])
+def test_bursts_read_all_extents_so_many_at_a_time(tmp_path, monkeypatch, at_a_time):
+    file = tmp_path / "data"
+    file.write_bytes(bytes(4096 * 16))
+    extents = [Extent(file, 4096 * i, 4096) for i in range(16)]
+    lock, begun, most = threading.Lock(), [0], [0]
+    preadv = os.preadv
+
+    def counted(*args):
+        with lock:
+            begun[0] += 1
+        time.sleep(0.001)
+        got = preadv(*args)
+        with lock:
+            most[0] = max(most[0], begun[0] - done[0])
+            done[0] += 1
+        return got
+
+    done = [0]
+    monkeypatch.setattr(os, "preadv", counted)
+    assert burst_bandwidth(extents, 5, at_a_time).read_bytes == 4096 * 16
+    assert most[0] <= at_a_time
 
 
 def test_a_disk_that_fails_is_an_error(tmp_path, monkeypatch):

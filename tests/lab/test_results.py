@@ -70,6 +70,7 @@ KEYS = [
     "decode.floor_fraction",
     "decode.lookahead",
     "decode.disk_floor_fraction",
+    "decode.burst_floor_fraction",
     "plan.budget_bytes",
     "plan.peak_bytes",
     "plan.process_bytes",
@@ -92,6 +93,8 @@ KEYS = [
     "hardware.memory_bandwidth",
     "hardware.memory_bandwidth_samples",
     "hardware.disk_bandwidth_samples",
+    "hardware.burst_bandwidth",
+    "hardware.burst_bandwidth_samples",
     "hardware.disk_bandwidth",
     "hardware.disk_direct",
     "hardware.readers",
@@ -154,6 +157,8 @@ def test_floors_follow_their_formulas(results):
     assert d.floor_fraction == pytest.approx(floor * d.tps)
     assert results.plan.trunk_bytes < d.weight_bytes_per_token
     assert d.disk_floor_fraction > 0
+    assert results.hardware.burst_bandwidth == 0.5e9
+    assert d.burst_floor_fraction > d.disk_floor_fraction
 
 
 def test_the_timeline_is_one_token_without_holes(results):

@@ -89,6 +89,16 @@ def disk_bandwidth(
     return _Pass(chosen, readers).run()
 
 
+def burst_bandwidth(
+    extents: Sequence[Extent], readers: int, at_a_time: int, *, most_bytes: int = 1 << 29
+) -> DiskRate:
+    """The same where only `at_a_time` extents are known at a time: the next ones are asked for
+    when the last of them has come, as a layer's missing experts are."""
+    chosen = _shuffled(extents, most_bytes)
+    drop_page_cache({e.file for e in chosen})
+    return _Pass(chosen, readers, at_a_time).run()
+
+
 def _shuffled(extents: Sequence[Extent], most_bytes: int) -> list[Extent]:
     order = np.random.default_rng().permutation(len(extents))
     size = max(e.nbytes for e in extents)
@@ -122,9 +132,13 @@ def _buffer(size: int) -> memoryview:
 
 
 class _Pass:
-    def __init__(self, extents: Sequence[Extent], readers: int) -> None:
-        self._extents = iter(extents)
-        self._lock = threading.Lock()
+    def __init__(
+        self, extents: Sequence[Extent], readers: int, at_a_time: int | None = None
+    ) -> None:
+        self._waiting = list(reversed(extents))
+        self._at_a_time = at_a_time or len(extents)
+        self._given = self._done = 0
+        self._change = threading.Condition()
         self._size = max(e.nbytes for e in extents)
         self._readers = readers
         self._read = 0
@@ -160,11 +174,28 @@ class _Pass:
         try:
             while (extent := self._next()) is not None:
                 n = os.preadv(self._fds[extent.file], [view[: extent.nbytes]], extent.offset)
-                with self._lock:
-                    self._read += n
+                self._finish(n)
         except OSError as error:
-            self._errors.append(error)
+            with self._change:
+                self._errors.append(error)
+                self._change.notify_all()
 
     def _next(self) -> Extent | None:
-        with self._lock:
-            return next(self._extents, None)
+        with self._change:
+            while not self._errors and self._waiting and self._is_burst_given():
+                self._change.wait()
+            if self._errors or not self._waiting:
+                return None
+            self._given += 1
+            return self._waiting.pop()
+
+    def _is_burst_given(self) -> bool:
+        """Whether the burst that is not done yet has been given out."""
+        return self._given >= self._done - self._done % self._at_a_time + self._at_a_time
+
+    def _finish(self, nbytes: int) -> None:
+        with self._change:
+            self._read += nbytes
+            self._done += 1
+            if self._done % self._at_a_time == 0:
+                self._change.notify_all()

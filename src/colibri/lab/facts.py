@@ -88,6 +88,7 @@ def _decode(r: Results) -> list[tuple[str, str]]:
         ),
         ("of the memory floor", units.percent(d.floor_fraction)),
         ("of the disk floor", units.percent(d.disk_floor_fraction)),
+        ("of it with bursts", units.percent(d.burst_floor_fraction)),
     ]
 
 
@@ -126,5 +127,6 @@ def _machine(r: Results) -> list[tuple[str, str]]:
         ("cores", f"{h.physical_cores} physical"),
         ("memory", f"{units.size(h.memory_bytes)}, {units.bandwidth(h.memory_bandwidth)} read"),
         ("disk", f"{units.bandwidth(h.disk_bandwidth)}{kind}, {h.readers} readers"),
+        ("disk in bursts", units.bandwidth(h.burst_bandwidth)),
         ("system", h.system),
     ]

@@ -14,7 +14,13 @@ from multiprocessing import get_context
 from typing import Protocol, Self
 
 from colibri.hardware import probe
-from colibri.hardware.iobench import DiskRate, Extent, disk_bandwidth, memory_bandwidth
+from colibri.hardware.iobench import (
+    DiskRate,
+    Extent,
+    burst_bandwidth,
+    disk_bandwidth,
+    memory_bandwidth,
+)
 from colibri.kernels import cpu
 
 _MEMORY_SECONDS = 0.5
@@ -28,6 +34,10 @@ class Gauge(Protocol):
 
     def disk(self, extents: Sequence[Extent], readers: int) -> DiskRate:
         """Of reading these extents with this many threads, now. Raises ReadError."""
+        ...
+
+    def bursts(self, extents: Sequence[Extent], readers: int, at_a_time: int) -> DiskRate:
+        """The same with only so many asked for at a time. Raises ReadError."""
         ...
 
 
@@ -50,6 +60,9 @@ class ProcessGauge:
     def disk(self, extents: Sequence[Extent], readers: int) -> DiskRate:
         return self._pool.submit(_disk, list(extents), readers).result()
 
+    def bursts(self, extents: Sequence[Extent], readers: int, at_a_time: int) -> DiskRate:
+        return self._pool.submit(_bursts, list(extents), readers, at_a_time).result()
+
 
 def _memory(threads: int) -> float:
     cpu.configure(threads)
@@ -58,3 +71,7 @@ def _memory(threads: int) -> float:
 
 def _disk(extents: Sequence[Extent], readers: int) -> DiskRate:
     return disk_bandwidth(extents, readers, most_bytes=_DISK_BYTES)
+
+
+def _bursts(extents: Sequence[Extent], readers: int, at_a_time: int) -> DiskRate:
+    return burst_bandwidth(extents, readers, at_a_time, most_bytes=_DISK_BYTES // 2)

@@ -86,6 +86,7 @@ class Measured:
     readers: int
     memory: list[float]  # samples, bytes a second
     disk: list[DiskRate]
+    bursts: list[DiskRate]
 
     @property
     def memory_bandwidth(self) -> float:
@@ -93,8 +94,15 @@ class Measured:
 
     @property
     def disk_bandwidth(self) -> float | None:
-        rates = [rate.bytes_per_second for rate in self.disk]
-        return statistics.median(rates) if rates else None
+        return _median(self.disk)
+
+    @property
+    def burst_bandwidth(self) -> float | None:
+        return _median(self.bursts)
+
+
+def _median(rates: Sequence[DiskRate]) -> float | None:
+    return statistics.median(rate.bytes_per_second for rate in rates) if rates else None
 
 
 def prepare_config(
@@ -168,6 +176,7 @@ def measure(
         readers=readers,
         memory=rates.memory,
         disk=rates.disk,
+        bursts=rates.bursts,
     )
 
 
@@ -181,11 +190,15 @@ class _Rates:
         self._threads = threads
         self.memory: list[float] = []
         self.disk: list[DiskRate] = []
+        self.bursts: list[DiskRate] = []
 
-    def sample(self) -> None:
+    def sample(self, missing: int) -> None:
+        """missing: experts that a layer of a token has to wait for, as far as is known."""
         self.memory.append(self._gauge.memory(self._threads))
         if self._extents:
             self.disk.append(self._gauge.disk(self._extents, self._readers))
+            if missing:
+                self.bursts.append(self._gauge.bursts(self._extents, self._readers, missing))
 
 
 class _Bench:
@@ -204,14 +217,15 @@ class _Bench:
         self._workload = workload
         kit.prepare(workload.tokens * (workload.warmup + workload.repeat))
 
-    def run(self, say: Say, sample: Callable[[], None]) -> list[Answered]:
-        """`sample` is called before, between and after the counted runs."""
+    def run(self, say: Say, sample: Callable[[int], None]) -> list[Answered]:
+        """`sample` is called before, between and after the counted runs, with the experts missing
+        in a layer of a token."""
         warmup, repeat = self._workload.warmup, self._workload.repeat
         for index in range(warmup):
             say(f"warming up {index + 1}/{warmup}")
             self._answer(index)
-        answers = []
-        sample()
+        answers: list[Answered] = []
+        sample(0)
         for index in range(repeat):
             if self._workload.cold:
                 drop_page_cache(_files(self._container))
@@ -219,7 +233,7 @@ class _Bench:
             answers.append(self._answer(warmup + index))
             seconds = answers[-1].token_seconds
             say(f"run {index + 1}/{repeat}: {len(seconds) / sum(seconds):.2f} tok/s")
-            sample()
+            sample(_missing(answers))
         return answers
 
     def _answer(self, index: int) -> Answered:
@@ -237,6 +251,14 @@ class _Bench:
         touched = {w.layer: int(w.touched.sum()) for w in self._kit.watched}
         prefill = [r for r in records if r.prefill]
         return Answered(ttft, prefill, [r for r in records if not r.prefill], touched)
+
+
+def _missing(answers: Sequence[Answered]) -> int:
+    """Experts that a layer of a token missed, on average of those that missed some."""
+    misses = [
+        count for a in answers for r in a.decode for _, count in r.traffic.layers.values() if count
+    ]
+    return round(statistics.fmean(misses)) if misses else 0
 
 
 def _files(container: Container) -> set[Path]:

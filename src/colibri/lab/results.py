@@ -71,6 +71,7 @@ class Decode(msgspec.Struct, frozen=True, kw_only=True):
     lookahead: Lookahead | None
     floor_fraction: float
     disk_floor_fraction: float | None
+    burst_floor_fraction: float | None
     phases: dict[str, PhaseShare]
 
 
@@ -144,6 +145,8 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     memory_bandwidth_samples: list[float]
     disk_bandwidth: float | None
     disk_bandwidth_samples: list[float]
+    burst_bandwidth: float | None
+    burst_bandwidth_samples: list[float]
     disk_direct: bool | None
     readers: int
     system: str

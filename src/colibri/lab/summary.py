@@ -122,7 +122,8 @@ def _decode(m: Measured) -> results.Decode:
         wait_seconds_per_token=sum(t.wait_seconds for t in traffic) / count,
         lookahead=_lookahead(traffic),
         floor_fraction=(weights + kv) / m.memory_bandwidth * statistics.median(rates),
-        disk_floor_fraction=_disk_floor(m, records, wall),
+        disk_floor_fraction=_disk_floor(m, records, wall, m.disk_bandwidth),
+        burst_floor_fraction=_disk_floor(m, records, wall, m.burst_bandwidth),
         phases=shares(records, wall, count),
     )
 
@@ -144,10 +145,12 @@ def _lookahead(traffic: Sequence[Counters]) -> results.Lookahead | None:
     )
 
 
-def _disk_floor(m: Measured, records: list[StepRecord], wall: float) -> float | None:
-    if m.disk_bandwidth is None:
+def _disk_floor(
+    m: Measured, records: list[StepRecord], wall: float, bandwidth: float | None
+) -> float | None:
+    if bandwidth is None:
         return None
-    return floors.disk_floor(records, m.container.expert_layers(), m.disk_bandwidth) / wall
+    return floors.disk_floor(records, m.container.expert_layers(), bandwidth) / wall
 
 
 def _token_seconds(tokens: Sequence[float]) -> results.TokenSeconds:
@@ -257,6 +260,8 @@ def _hardware(m: Measured) -> results.Hardware:
         memory_bandwidth_samples=m.memory,
         disk_bandwidth=m.disk_bandwidth,
         disk_bandwidth_samples=[rate.bytes_per_second for rate in m.disk],
+        burst_bandwidth=m.burst_bandwidth,
+        burst_bandwidth_samples=[rate.bytes_per_second for rate in m.bursts],
         disk_direct=all(rate.direct for rate in m.disk) if m.disk else None,
         readers=m.readers,
         system=f"{platform.system()} {platform.release()}",
