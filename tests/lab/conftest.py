@@ -20,9 +20,10 @@ class FixedGauge:
         assert all(e.nbytes % 4096 == 0 for e in extents)
         return DiskRate(1e9, True, 1 << 20)
 
-    def bursts(self, extents, readers, at_a_time):
+    def bursts(self, extents, readers, at_a_time, pause_seconds):
         assert 1 <= at_a_time <= 4  # of the four experts that a token asks for
-        return DiskRate(0.5e9, True, 1 << 20)
+        assert 0 < pause_seconds < 1
+        return 0.5e9
 
 
 @pytest.fixture(scope="session")

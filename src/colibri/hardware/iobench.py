@@ -25,6 +25,7 @@ from colibri.hardware.pagecache import forget_pages
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _SIZE = re.compile(r"(\d+)([KMG])", re.ASCII)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_PAGE = 4096
 _HUGE_PAGE = 2 << 20
 _LEAST_STREAM, _MOST_STREAM = 512 << 20, 4 << 30
 
@@ -90,13 +91,59 @@ def disk_bandwidth(
 
 
 def burst_bandwidth(
-    extents: Sequence[Extent], readers: int, at_a_time: int, *, most_bytes: int = 1 << 29
-) -> DiskRate:
-    """The same where only `at_a_time` extents are known at a time: the next ones are asked for
-    when the last of them has come, as a layer's missing experts are."""
+    extents: Sequence[Extent],
+    readers: int,
+    at_a_time: int,
+    pause_seconds: float,
+    *,
+    most_bytes: int = 1 << 29,
+) -> float:
+    """Bytes a second while extents are read as a layer's missing experts are: so many at once, the
+    next ones after the last has come and a pause, which does not count.
+
+    By the native readers, direct where the file system can. Raises ReadError.
+    """
     chosen = _shuffled(extents, most_bytes)
     drop_page_cache({e.file for e in chosen})
-    return _Pass(chosen, readers, at_a_time).run()
+    files = {file: _open(file) for file in {e.file for e in chosen}}
+    size = max(e.nbytes for e in chosen)
+    memory = np.frombuffer(_buffer(size * at_a_time), np.uint8)
+    slots = [memory[i * size : (i + 1) * size] for i in range(at_a_time)]
+    pool = _native.Readers(readers, size + -size % _PAGE, None)
+    seconds = 0.0
+    try:
+        for first in range(0, len(chosen), at_a_time):
+            burst = chosen[first : first + at_a_time]
+            jobs = [
+                (tag, -1, slot, [(*files[e.file], e.offset, e.nbytes, e.nbytes, 0)])
+                for tag, (e, slot) in enumerate(zip(burst, slots, strict=False))
+            ]
+            begin = time.perf_counter()
+            pool.submit(jobs)
+            _collect(pool, len(jobs))
+            seconds += time.perf_counter() - begin
+            time.sleep(pause_seconds)
+    finally:
+        pool.close()
+        for descriptor, _ in files.values():
+            os.close(descriptor)
+    return sum(e.nbytes for e in chosen) / seconds
+
+
+def _collect(pool: _native.Readers, jobs: int) -> None:
+    while jobs:
+        for _, _, _, error in pool.collect(0.05):
+            if error:
+                raise ReadError(f"measuring the disk: {os.strerror(abs(error))}")
+            jobs -= 1
+
+
+def _open(file: Path) -> tuple[int, bool]:
+    """A descriptor, and whether it reads past the page cache."""
+    try:
+        return os.open(file, os.O_RDONLY | getattr(os, "O_DIRECT", 0)), hasattr(os, "O_DIRECT")
+    except OSError:  # a file system without direct reads, tmpfs for one
+        return os.open(file, os.O_RDONLY), False
 
 
 def _shuffled(extents: Sequence[Extent], most_bytes: int) -> list[Extent]:
@@ -132,13 +179,9 @@ def _buffer(size: int) -> memoryview:
 
 
 class _Pass:
-    def __init__(
-        self, extents: Sequence[Extent], readers: int, at_a_time: int | None = None
-    ) -> None:
-        self._waiting = list(reversed(extents))
-        self._at_a_time = at_a_time or len(extents)
-        self._given = self._done = 0
-        self._change = threading.Condition()
+    def __init__(self, extents: Sequence[Extent], readers: int) -> None:
+        self._extents = iter(extents)
+        self._lock = threading.Lock()
         self._size = max(e.nbytes for e in extents)
         self._readers = readers
         self._read = 0
@@ -146,7 +189,8 @@ class _Pass:
         self._fds: dict[Path, int] = {}
         self._direct = True
         for file in {e.file for e in extents}:
-            self._fds[file] = self._open(file)
+            self._fds[file], is_direct = _open(file)
+            self._direct &= is_direct
 
     def run(self) -> DiskRate:
         threads = [threading.Thread(target=self._serve) for _ in range(self._readers)]
@@ -162,40 +206,16 @@ class _Pass:
             raise ReadError(f"measuring the disk: {self._errors[0]}")
         return DiskRate(self._read / seconds, self._direct, self._read)
 
-    def _open(self, file: Path) -> int:
-        try:
-            return os.open(file, os.O_RDONLY | getattr(os, "O_DIRECT", 0))
-        except OSError:  # a file system without direct reads, tmpfs for one
-            self._direct = False
-            return os.open(file, os.O_RDONLY)
-
     def _serve(self) -> None:
         view = _buffer(self._size)
         try:
             while (extent := self._next()) is not None:
                 n = os.preadv(self._fds[extent.file], [view[: extent.nbytes]], extent.offset)
-                self._finish(n)
+                with self._lock:
+                    self._read += n
         except OSError as error:
-            with self._change:
-                self._errors.append(error)
-                self._change.notify_all()
+            self._errors.append(error)
 
     def _next(self) -> Extent | None:
-        with self._change:
-            while not self._errors and self._waiting and self._is_burst_given():
-                self._change.wait()
-            if self._errors or not self._waiting:
-                return None
-            self._given += 1
-            return self._waiting.pop()
-
-    def _is_burst_given(self) -> bool:
-        """Whether the burst that is not done yet has been given out."""
-        return self._given >= self._done - self._done % self._at_a_time + self._at_a_time
-
-    def _finish(self, nbytes: int) -> None:
-        with self._change:
-            self._read += nbytes
-            self._done += 1
-            if self._done % self._at_a_time == 0:
-                self._change.notify_all()
+        with self._lock:
+            return next(self._extents, None)

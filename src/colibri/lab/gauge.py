@@ -36,8 +36,10 @@ class Gauge(Protocol):
         """Of reading these extents with this many threads, now. Raises ReadError."""
         ...
 
-    def bursts(self, extents: Sequence[Extent], readers: int, at_a_time: int) -> DiskRate:
-        """The same with only so many asked for at a time. Raises ReadError."""
+    def bursts(
+        self, extents: Sequence[Extent], readers: int, at_a_time: int, pause_seconds: float
+    ) -> float:
+        """Bytes a second of bursts of so many with a pause after each, now. Raises ReadError."""
         ...
 
 
@@ -60,8 +62,11 @@ class ProcessGauge:
     def disk(self, extents: Sequence[Extent], readers: int) -> DiskRate:
         return self._pool.submit(_disk, list(extents), readers).result()
 
-    def bursts(self, extents: Sequence[Extent], readers: int, at_a_time: int) -> DiskRate:
-        return self._pool.submit(_bursts, list(extents), readers, at_a_time).result()
+    def bursts(
+        self, extents: Sequence[Extent], readers: int, at_a_time: int, pause_seconds: float
+    ) -> float:
+        asked = list(extents), readers, at_a_time, pause_seconds
+        return self._pool.submit(burst_bandwidth, *asked).result()
 
 
 def _memory(threads: int) -> float:
@@ -71,7 +76,3 @@ def _memory(threads: int) -> float:
 
 def _disk(extents: Sequence[Extent], readers: int) -> DiskRate:
     return disk_bandwidth(extents, readers, most_bytes=_DISK_BYTES)
-
-
-def _bursts(extents: Sequence[Extent], readers: int, at_a_time: int) -> DiskRate:
-    return burst_bandwidth(extents, readers, at_a_time, most_bytes=_DISK_BYTES // 2)

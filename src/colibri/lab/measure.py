@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from colibri.container.reader import Container
 from colibri.errors import ConfigError
 from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
 from colibri.kernels import cpu
-from colibri.lab.clock import StepClock, StepRecord
+from colibri.lab.clock import StepClock, StepRecord, by_layer
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.llm import LLM, embedded_model
@@ -86,7 +87,7 @@ class Measured:
     readers: int
     memory: list[float]  # samples, bytes a second
     disk: list[DiskRate]
-    bursts: list[DiskRate]
+    bursts: list[float]
 
     @property
     def memory_bandwidth(self) -> float:
@@ -94,15 +95,33 @@ class Measured:
 
     @property
     def disk_bandwidth(self) -> float | None:
-        return _median(self.disk)
+        rates = [rate.bytes_per_second for rate in self.disk]
+        return statistics.median(rates) if rates else None
 
     @property
     def burst_bandwidth(self) -> float | None:
-        return _median(self.bursts)
+        return statistics.median(self.bursts) if self.bursts else None
 
 
-def _median(rates: Sequence[DiskRate]) -> float | None:
-    return statistics.median(rate.bytes_per_second for rate in rates) if rates else None
+@dataclass(frozen=True)
+class Bursts:
+    """How decode asks for what is missing: experts a layer, and the time until the next layer
+    asks for some."""
+
+    experts: int
+    pause_seconds: float
+
+    @classmethod
+    def of(cls, records: Sequence[StepRecord]) -> Self | None:
+        """None where nothing was missed."""
+        misses = [n for r in records for _, n in r.traffic.layers.values() if n]
+        if not misses:
+            return None
+        phases = [stay for r in records for stay in by_layer(r).values()]
+        idle = sum(
+            sum(stay.values()) - stay["expert_wait"] - stay["expert_matmul"] for stay in phases
+        )
+        return cls(round(statistics.fmean(misses)), idle / len(misses))
 
 
 def prepare_config(
@@ -190,15 +209,15 @@ class _Rates:
         self._threads = threads
         self.memory: list[float] = []
         self.disk: list[DiskRate] = []
-        self.bursts: list[DiskRate] = []
+        self.bursts: list[float] = []
 
-    def sample(self, missing: int) -> None:
-        """missing: experts that a layer of a token has to wait for, as far as is known."""
+    def sample(self, bursts: Bursts | None) -> None:
         self.memory.append(self._gauge.memory(self._threads))
         if self._extents:
             self.disk.append(self._gauge.disk(self._extents, self._readers))
-            if missing:
-                self.bursts.append(self._gauge.bursts(self._extents, self._readers, missing))
+            if bursts is not None:
+                asked = bursts.experts, bursts.pause_seconds
+                self.bursts.append(self._gauge.bursts(self._extents, self._readers, *asked))
 
 
 class _Bench:
@@ -217,15 +236,15 @@ class _Bench:
         self._workload = workload
         kit.prepare(workload.tokens * (workload.warmup + workload.repeat))
 
-    def run(self, say: Say, sample: Callable[[int], None]) -> list[Answered]:
-        """`sample` is called before, between and after the counted runs, with the experts missing
-        in a layer of a token."""
+    def run(self, say: Say, sample: Callable[[Bursts | None], None]) -> list[Answered]:
+        """`sample` is called before, between and after the counted runs, with how
+        they asked for what was missing."""
         warmup, repeat = self._workload.warmup, self._workload.repeat
         for index in range(warmup):
             say(f"warming up {index + 1}/{warmup}")
             self._answer(index)
         answers: list[Answered] = []
-        sample(0)
+        sample(None)
         for index in range(repeat):
             if self._workload.cold:
                 drop_page_cache(_files(self._container))
@@ -233,7 +252,7 @@ class _Bench:
             answers.append(self._answer(warmup + index))
             seconds = answers[-1].token_seconds
             say(f"run {index + 1}/{repeat}: {len(seconds) / sum(seconds):.2f} tok/s")
-            sample(_missing(answers))
+            sample(Bursts.of([r for a in answers for r in a.decode]))
         return answers
 
     def _answer(self, index: int) -> Answered:
@@ -251,14 +270,6 @@ class _Bench:
         touched = {w.layer: int(w.touched.sum()) for w in self._kit.watched}
         prefill = [r for r in records if r.prefill]
         return Answered(ttft, prefill, [r for r in records if not r.prefill], touched)
-
-
-def _missing(answers: Sequence[Answered]) -> int:
-    """Experts that a layer of a token missed, on average of those that missed some."""
-    misses = [
-        count for a in answers for r in a.decode for _, count in r.traffic.layers.values() if count
-    ]
-    return round(statistics.fmean(misses)) if misses else 0
 
 
 def _files(container: Container) -> set[Path]:

@@ -261,7 +261,7 @@ def _hardware(m: Measured) -> results.Hardware:
         disk_bandwidth=m.disk_bandwidth,
         disk_bandwidth_samples=[rate.bytes_per_second for rate in m.disk],
         burst_bandwidth=m.burst_bandwidth,
-        burst_bandwidth_samples=[rate.bytes_per_second for rate in m.bursts],
+        burst_bandwidth_samples=m.bursts,
         disk_direct=all(rate.direct for rate in m.disk) if m.disk else None,
         readers=m.readers,
         system=f"{platform.system()} {platform.release()}",
