@@ -163,7 +163,7 @@ def test_ranks_that_are_mostly_wrong_are_not_read():
     ranks = Ranks(3)
     for i in range(LEAST_GUESSES):
         assert ranks.trusted == 3
-        ranks.learn([0, 1, 2], Guess({5: 0, 6: 1, 7: 2}, 3, frozenset({5, 6} if i % 2 else {5})))
+        ranks.learn([0, 1, 2], Guess({5: 0, 6: 1, 7: 2}, 3, frozenset({5, 6} if i % 4 else {5})))
     assert ranks.trusted == 2
     for _ in range(300):
         ranks.learn([0, 1, 2], Guess({5: 0, 6: 1, 7: 2}, 3, frozenset({5, 7})))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from colibri.experts.base import Guess
 
-LEAST_PRECISION = 0.4  # a wrong read costs less than a missing expert, but not nothing
+LEAST_PRECISION = 0.7  # a wrong read costs less than a missing expert, but not nothing
 LEAST_GUESSES = 16  # to judge a rank by
 MEMORY = 256  # guesses of a rank, after which older ones count half
 
