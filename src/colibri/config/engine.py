@@ -36,6 +36,10 @@ class EngineSettings(TypedDict, total=False):
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
+    router: str
+    experts_per_token: int | None
+    expert_top_p: float | None
+    approx_check: int | Literal["auto", "off"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class EngineConfig:
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
+    router: str = "own"
+    experts_per_token: int | None = None
+    expert_top_p: float | None = None
+    approx_check: int | Literal["auto", "off"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
