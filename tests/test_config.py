@@ -112,6 +112,8 @@ _EXAMPLES = {
     "cpu": "avx2",
     "direct": "on",
     "lookahead": "2",
+    "router": "cache-aware:J=1",
+    "expert_top_p": "0.9",
 }
 
 

@@ -28,6 +28,7 @@ from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
 from colibri.routing.approximation import Approximation
 from colibri.routing.base import Router, RouterFactory, own_router
+from colibri.routing.cacheaware import Residency
 
 logger = logging.getLogger("colibri")
 
@@ -119,7 +120,7 @@ class Runtime:
                 parse_router(config.router),
                 config.experts_per_token,
                 config.expert_top_p,
-                experts.at_hand,
+                Residency(experts.at_hand),
             )
             if approximation.changes_anything:
                 make_router = _over(approximation, make_router)
@@ -225,7 +226,12 @@ def _check(
     every = config.approx_check
     if every == "auto":
         every = 1 if plan.slots == plan.experts_per_layer else CHECK_EVERY
-    return ExactCheck(exact_twin(model), every, lambda: experts.stats().bytes_read)
+    return ExactCheck(
+        exact_twin(model),
+        every,
+        bytes_read=lambda: experts.stats().bytes_read,
+        aside=lambda: approximation.resident.keep(plan.slots),
+    )
 
 
 def _warn(config: EngineConfig, plan: Plan, approximate: str) -> None:

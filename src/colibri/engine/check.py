@@ -33,13 +33,23 @@ class ApproxCost:
 
 
 class ExactCheck:
-    """exact: the model with exact routing, over the same states. every: so many steps of decode."""
+    """exact: the model with exact routing, over the same states. every: so many steps of decode.
 
-    def __init__(self, exact: Decoder, every: int, bytes_read: Callable[[], int]) -> None:
+    aside: called before the exact pass, which brings its experts into the cache.
+    """
+
+    def __init__(
+        self,
+        exact: Decoder,
+        every: int,
+        bytes_read: Callable[[], int],
+        aside: Callable[[], None] = lambda: None,
+    ) -> None:
         self.cost = ApproxCost()
         self._exact = exact
         self._every = every
         self._bytes_read = bytes_read
+        self._aside = aside
         self._steps = 0
 
     def before(
@@ -53,6 +63,7 @@ class ExactCheck:
         if (self._steps - 1) % self._every:
             return None
         began, read = time.perf_counter(), self._bytes_read()
+        self._aside()
         checkpoints = [state.checkpoint() for state, _ in parts]
         try:
             hidden = self._exact.forward(Step.of(parts, before_layer))

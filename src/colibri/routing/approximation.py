@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from colibri.config.routers import RouterWish
 from colibri.errors import ConfigError
 from colibri.routing.base import FamilyRouter, Router
-from colibri.routing.cacheaware import CacheAwareRouter, Resident, Swaps
+from colibri.routing.cacheaware import CacheAwareRouter, Residency, Swaps
 from colibri.routing.drawn import GumbelRouter, SoftRouter
 from colibri.routing.noise import Noise
 from colibri.routing.topp import TopPRouter
@@ -22,7 +22,7 @@ class Approximation:
     wish: RouterWish
     experts_per_token: int | None
     top_p: float | None
-    resident: Resident
+    resident: Residency
     swaps: Swaps = field(default_factory=Swaps)
     noise: Noise | None = None
 

@@ -5,7 +5,7 @@ resident, and only then to the absent ones. (Cf. arXiv 2412.00099, "Mixture of C
 Experts", and CACHE_ROUTE of the C engine.) Which experts that are depends on what was asked before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,23 @@ from numpy.typing import NDArray
 from colibri.routing.base import F32, I32, FamilyRouter
 
 Resident = Callable[[int], NDArray[np.bool_]]  # of a layer: [experts], whether each is at hand
+
+
+class Residency:
+    """What cache-aware routers see of the cache."""
+
+    def __init__(self, at_hand: Resident) -> None:
+        self._at_hand = at_hand
+        self._kept: dict[int, NDArray[np.bool_]] = {}
+
+    def __call__(self, layer: int) -> NDArray[np.bool_]:
+        kept = self._kept.pop(layer, None)
+        return self._at_hand(layer) if kept is None else kept
+
+    def keep(self, layers: Iterable[int]) -> None:
+        """The next time that one of these layers is asked for it is as it is now: measuring must
+        not put the experts in reach that it is to measure the lack of."""
+        self._kept = {layer: self._at_hand(layer).copy() for layer in layers}
 
 
 @dataclass
