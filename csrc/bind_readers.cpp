@@ -1,5 +1,6 @@
 // The readers of experts. The binding keeps the memory that is read into alive until its job has ended.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -31,10 +32,10 @@ ReadSpan span_in(const Memory& memory, const Span& span) {
 
 class PyReaders {
  public:
-  PyReaders(int threads, int64_t piece_bytes) {
+  PyReaders(int threads, int64_t piece_bytes, std::shared_ptr<Bell> bell) {
     require(threads > 0 && threads <= 1024, "readers must be 1..1024");
     require(piece_bytes > 0 && piece_bytes % 4096 == 0, "piece_bytes must be a multiple of 4096");
-    readers_ = std::make_unique<Readers>(threads, piece_bytes);
+    readers_ = std::make_unique<Readers>(threads, piece_bytes, std::move(bell));
   }
   ~PyReaders() {
     nb::gil_scoped_release released;  // before the memory is let go: reads in progress end
@@ -97,8 +98,13 @@ class PyReaders {
 }  // namespace
 
 void bind_readers(nb::module_& m) {
+  nb::class_<Bell>(m, "Bell")
+      .def(nb::init<>())
+      .def("ring", &Bell::ring)
+      .def("wait", &Bell::wait, nb::arg("timeout"), nb::call_guard<nb::gil_scoped_release>());
   nb::class_<PyReaders>(m, "Readers")
-      .def(nb::init<int, int64_t>(), nb::arg("threads"), nb::arg("piece_bytes"))
+      .def(nb::init<int, int64_t, std::shared_ptr<Bell>>(), nb::arg("threads"), nb::arg("piece_bytes"),
+           nb::arg("bell").none() = nb::none())
       .def("submit", &PyReaders::submit, nb::arg("jobs"))
       .def("promote", &PyReaders::promote, nb::arg("tag"))
       .def("withdraw", &PyReaders::withdraw, nb::arg("tags"))

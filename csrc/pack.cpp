@@ -11,27 +11,23 @@ COLI_INLINE f32x16 load_as(const uint8_t* p, Dtype dtype) {
 // 64 inputs of a row from column `col`, zeros beyond the end.
 COLI_INLINE void load_group(const uint8_t* row, Dtype dtype, int64_t col, int64_t cols, f32x16 out[4]) {
   int64_t size = element_bytes(dtype), left = cols - col;
-  alignas(64) uint8_t padded[256] = {};
   const uint8_t* p = row + col * size;
-  if (left < 64) {
-    std::memcpy(padded, p, (size_t)(left * size));
-    p = padded;
+  if (left >= kGroup) {
+    for (int i = 0; i < 4; i++) out[i] = load_as(p + 16 * i * size, dtype);
+    return;
   }
-  for (int i = 0; i < 4; i++) out[i] = load_as(p + 16 * i * size, dtype);
+  alignas(64) uint8_t padded[256] = {};
+  std::memcpy(padded, p, (size_t)(left * size));
+  for (int i = 0; i < 4; i++) out[i] = load_as(padded + 16 * i * size, dtype);
 }
 
-int32_t bits_max(const f32x16 w[4]) {
+COLI_INLINE int32_t bits_max(const f32x16 w[4]) {
   i32x16 m = as_int(w[0]);
   for (int i = 1; i < 4; i++) m = imax(m, as_int(w[i]));
   return reduce_max(m);
 }
 
-// The element with the largest magnitude, the first of equals.
-float signed_max(const f32x16 w[4], int32_t bits) {
-  f32x16 negated[4];
-  for (int i = 0; i < 4; i++) negated[i] = sub(zero(), w[i]);
-  bool positive = bits_max(w) == bits, negative = bits_max(negated) == bits;
-  if (positive != negative) return positive ? float_of_bits(bits) : -float_of_bits(bits);
+float first_with(const f32x16 w[4], int32_t bits) {
   alignas(64) int32_t v[64];
   for (int i = 0; i < 4; i++) istore(v + 16 * i, as_int(w[i]));
   for (int i = 0; i < 64; i++)
@@ -39,26 +35,66 @@ float signed_max(const f32x16 w[4], int32_t bits) {
   return 0.f;
 }
 
-// q [64] with its scale; a scale that fp16 (or fp32, times the multiplier) cannot hold gives zeros.
-uint16_t quantize_weights(const f32x16 w[4], int32_t bits, Scheme scheme, float multiplier, int8_t q[64]) {
-  bool int4 = scheme == Scheme::int4;
-  float raw = int4 ? signed_max(w, bits) / -8.f : float_of_bits(bits) / 127.f;
-  uint16_t half = to_half(raw / multiplier);
-  uint16_t padded[16] = {half};
-  alignas(64) float first[16];
-  store(first, load_f16(padded));
-  float step = first[0] * multiplier;
-  if (step == 0.f) {
-    std::memset(q, 0, 64);
-    return 0;
+// The element with the largest magnitude, the first of equals.
+COLI_INLINE float signed_max(const f32x16 w[4], int32_t bits) {
+  f32x16 negated[4];
+  for (int i = 0; i < 4; i++) negated[i] = sub(zero(), w[i]);
+  bool positive = bits_max(w) == bits, negative = bits_max(negated) == bits;
+  if (positive == negative) return first_with(w, bits);
+  return float_of_bits(bits | (int32_t)((uint32_t)negative << 31));
+}
+
+// Up to 16 rows of weights that are packed together.
+template <Dtype dtype>
+struct Rows {
+  const uint8_t* data;
+  int64_t count, cols;
+  __attribute__((always_inline)) void load(int64_t r, int64_t g, f32x16 out[4]) const {
+    load_group(data + r * cols * element_bytes(dtype), dtype, g * kGroup, cols, out);
   }
-  f32x16 low = set1(int4 ? -8.f : -127.f), high = set1(int4 ? 7.f : 127.f);
-  for (int i = 0; i < 4; i++) store_i8(q + 16 * i, to_int(min(max(round_even(div(w[i], set1(step))), low), high)));
-  return half;
+  int64_t first_bad() const {
+    for (int64_t r = 0; r < count; r++)
+      for (int64_t c = 0; c < cols; c += kGroup) {
+        f32x16 w[4];
+        alignas(64) int32_t v[64];
+        load(r, c / kGroup, w);
+        for (int i = 0; i < 4; i++) istore(v + 16 * i, as_int(w[i]));
+        for (int i = 0; i < 64; i++)
+          if ((v[i] & 0x7f800000) == 0x7f800000) return r * cols + c + i;
+      }
+    return -1;
+  }
+};
+
+// What each row's scale of group g would be in fp32; false if a weight is not finite.
+template <Scheme scheme, Dtype dtype>
+COLI_INLINE bool raw_scales(const Rows<dtype>& rows, int64_t g, f32x16& scales) {
+  alignas(64) float largest[kRows] = {};
+  for (int64_t r = 0; r < rows.count; r++) {
+    f32x16 w[4];
+    rows.load(r, g, w);
+    int32_t bits = abs_bits_max(w);
+    if (bits >= 0x7f800000) return false;
+    largest[r] = scheme == Scheme::int4 ? signed_max(w, bits) : float_of_bits(bits);
+  }
+  scales = div(load(largest), set1(scheme == Scheme::int4 ? -8.f : 127.f));
+  return true;
+}
+
+// The scales as they are stored, and what the weights are divided by: 0 where the weights become zeros, also because
+// fp16 (or fp32, times the multiplier) cannot hold the scale.
+void stored_scales(f32x16 scales, float multiplier, uint16_t halves[kRows], float steps[kRows]) {
+  alignas(64) float divided[kRows];
+  store(divided, div(scales, set1(multiplier)));
+  for (int r = 0; r < kRows; r++) halves[r] = to_half(divided[r]);
+  store(steps, mul(load_f16(halves), set1(multiplier)));
+  for (int r = 0; r < kRows; r++)
+    if (steps[r] == 0.f) halves[r] = 0;
 }
 
 // Four inputs at a time; byte b of a word is input b.
-void put_weights(const int8_t q[64], Scheme scheme, int r, uint8_t* out) {
+template <Scheme scheme>
+COLI_INLINE void put_weights(const int8_t q[64], int64_t r, uint8_t* out) {
   uint32_t four[16];
   std::memcpy(four, q, 64);
   if (scheme == Scheme::int4)
@@ -74,42 +110,73 @@ void put_weights(const int8_t q[64], Scheme scheme, int r, uint8_t* out) {
     }
 }
 
-void widen(ScaleRange& range, float scale) {
-  if (scale == 0.f) return;
-  if (scale < range.smallest) range.smallest = scale;
-  if (scale > range.largest) range.largest = scale;
+template <Scheme scheme, Dtype dtype>
+COLI_INLINE void put_group(const Rows<dtype>& rows, int64_t g, const float steps[kRows], uint8_t* out) {
+  f32x16 low = set1(scheme == Scheme::int4 ? -8.f : -127.f), high = set1(scheme == Scheme::int4 ? 7.f : 127.f);
+  alignas(64) int8_t q[kRows][kGroup] = {};
+  for (int64_t r = 0; r < rows.count; r++) {
+    if (steps[r] == 0.f) continue;
+    f32x16 w[4];
+    rows.load(r, g, w);
+    for (int i = 0; i < 4; i++) store_i8(q[r] + 16 * i, to_int(min(max(div(w[i], set1(steps[r])), low), high)));
+  }
+  for (int r = 0; r < kRows; r++) put_weights<scheme>(q[r], r, out);
 }
 
-int64_t first_bad(const f32x16 w[4]) {
-  alignas(64) int32_t v[64];
-  for (int i = 0; i < 4; i++) istore(v + 16 * i, as_int(w[i]));
-  int64_t i = 0;
-  while ((v[i] & 0x7f800000) != 0x7f800000) i++;
-  return i;
+// Smallest and largest scale so far of each row; the smallest that is not zero.
+struct Ranges {
+  f32x16 smallest = as_float(iset1(0x7f800000)), largest = zero();
+  __attribute__((always_inline)) void widen(f32x16 scales) {
+    f32x16 size = as_float(iand(as_int(scales), iset1(0x7fffffff)));
+    smallest = select(less(zero(), size), min(size, smallest), smallest);
+    largest = max(size, largest);
+  }
+  ScaleRange of_all_rows() const {
+    alignas(64) float low[kRows], high[kRows];
+    store(low, smallest);
+    store(high, largest);
+    ScaleRange range{low[0], high[0], -1};
+    for (int r = 1; r < kRows; r++) {
+      if (low[r] < range.smallest) range.smallest = low[r];
+      if (high[r] > range.largest) range.largest = high[r];
+    }
+    return range;
+  }
+};
+
+template <Scheme scheme, Dtype dtype>
+ScaleRange pack_rows(const Rows<dtype>& rows, float multiplier, uint8_t* out) {
+  Ranges ranges;
+  int64_t groups = groups_of(rows.cols), bytes = group_bytes(scheme), used = groups * (bytes + 2 * kRows);
+  if (out) std::memset(out + used, 0, (size_t)(block_bytes(scheme, rows.cols) - used));
+  for (int64_t g = 0; g < groups; g++) {
+    f32x16 scales;
+    if (!raw_scales<scheme>(rows, g, scales)) return {0.f, 0.f, rows.first_bad()};
+    ranges.widen(scales);
+    if (!out) continue;
+    uint16_t halves[kRows];
+    alignas(64) float steps[kRows];
+    stored_scales(scales, multiplier, halves, steps);
+    put_group<scheme>(rows, g, steps, out + g * bytes);
+    std::memcpy(out + groups * bytes + g * sizeof halves, halves, sizeof halves);
+  }
+  return ranges.of_all_rows();
+}
+
+template <Dtype dtype>
+ScaleRange pack_as(const uint8_t* w, int64_t rows, int64_t cols, Scheme scheme, float multiplier, uint8_t* out) {
+  Rows<dtype> block{w, rows, cols};
+  return scheme == Scheme::int4 ? pack_rows<Scheme::int4>(block, multiplier, out)
+                                : pack_rows<Scheme::int8>(block, multiplier, out);
 }
 
 ScaleRange pack_block(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
                       uint8_t* out) {
-  ScaleRange range{float_of_bits(0x7f800000), 0.f, -1};
-  int64_t groups = groups_of(cols), bytes = group_bytes(scheme), used = groups * (bytes + 32);
-  if (out) std::memset(out + used, 0, (size_t)(block_bytes(scheme, cols) - used));
-  for (int r = 0; r < kRows; r++)
-    for (int64_t g = 0; g < groups; g++) {
-      f32x16 v[4] = {zero(), zero(), zero(), zero()};
-      if (r < rows) load_group(w + r * cols * element_bytes(dtype), dtype, g * kGroup, cols, v);
-      int32_t bits = abs_bits_max(v);
-      if (bits >= 0x7f800000) {
-        range.bad = r * cols + g * kGroup + first_bad(v);
-        return range;
-      }
-      widen(range, float_of_bits(bits) / (scheme == Scheme::int4 ? 8.f : 127.f));
-      if (!out) continue;
-      alignas(64) int8_t q[64];
-      uint16_t half = quantize_weights(v, bits, scheme, multiplier, q);
-      put_weights(q, scheme, r, out + g * bytes);
-      std::memcpy(out + groups * bytes + g * 32 + 2 * r, &half, 2);
-    }
-  return range;
+  switch (dtype) {
+    case Dtype::f32: return pack_as<Dtype::f32>(w, rows, cols, scheme, multiplier, out);
+    case Dtype::f16: return pack_as<Dtype::f16>(w, rows, cols, scheme, multiplier, out);
+    default: return pack_as<Dtype::bf16>(w, rows, cols, scheme, multiplier, out);
+  }
 }
 
 void unpack_row(const PackedWeights& w, int64_t row, float* out) {

@@ -95,10 +95,12 @@ struct Readers::State {
   int busy_ahead = 0;      // readers
   int most_ahead;
   int64_t piece_bytes;
+  std::shared_ptr<Bell> bell;  // may be none
   bool closed = false;
   std::vector<std::thread> threads;
 
-  State(int count, int64_t bytes) : most_ahead(std::max(2, count - 1)), piece_bytes(bytes) {
+  State(int count, int64_t bytes, std::shared_ptr<Bell> rung)
+      : most_ahead(std::max(2, count - 1)), piece_bytes(bytes), bell(std::move(rung)) {
     SignalsBlocked blocked;
     try {
       for (int i = 0; i < count; i++) threads.emplace_back([this] { serve(); });
@@ -174,6 +176,7 @@ struct Readers::State {
     finished.push_back({w.job.tag, w.nbytes, w.seconds, w.error});
     unfinished--;
     done.notify_one();
+    if (bell) bell->ring();
     wake_workers();  // to multiply it
   }
 
@@ -190,8 +193,22 @@ struct Readers::State {
   }
 };
 
-Readers::Readers(int threads, int64_t piece_bytes)
-    : state_(std::make_unique<State>(threads, piece_bytes)), owner_(getpid()) {}
+void Bell::ring() {
+  {
+    std::lock_guard lock(mutex_);
+    rung_ = true;
+  }
+  rings_.notify_one();
+}
+
+bool Bell::wait(double timeout) {
+  std::unique_lock lock(mutex_);
+  rings_.wait_for(lock, std::chrono::duration<double>(timeout), [&] { return rung_; });
+  return std::exchange(rung_, false);
+}
+
+Readers::Readers(int threads, int64_t piece_bytes, std::shared_ptr<Bell> bell)
+    : state_(std::make_unique<State>(threads, piece_bytes, std::move(bell))), owner_(getpid()) {}
 
 Readers::~Readers() {
   if (owner_ == getpid()) close();

@@ -2,8 +2,10 @@
 // first, which leave a reader free for the next demand. All readers work on pieces of the first job, so that experts
 // land one after another. What is unusual (an error, a file that ends) is reported, not handled.
 #pragma once
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace coli {
@@ -29,10 +31,23 @@ struct ReadResult {
   int error;        // 0, an errno, or kFileEnds
 };
 
+// Rung whenever a job has been read, so that one thread can wait for several readers.
+class Bell {
+ public:
+  void ring();
+  // Whether it has rung since this was last called; waits at most `timeout` seconds for it.
+  bool wait(double timeout);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable rings_;
+  bool rung_ = false;
+};
+
 // For one thread at a time. A process forked off has no readers: there every method but the destructor throws.
 class Readers {
  public:
-  Readers(int threads, int64_t piece_bytes);
+  Readers(int threads, int64_t piece_bytes, std::shared_ptr<Bell> bell = nullptr);
   ~Readers();
   Readers(const Readers&) = delete;
   Readers& operator=(const Readers&) = delete;

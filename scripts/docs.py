@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from colibri.cli.app import COMMANDS, cli
-from colibri.config import OTHER_VARIABLES, SETTINGS, EngineConfig
+from colibri.config import OTHER_VARIABLES, SETTINGS, EngineConfig, upstream
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 100
@@ -24,7 +24,7 @@ def settings_table() -> str:
     lines = ["| flag | variable | file key | values | default | |", "|---|---|---|---|---|---|"]
     for s in SETTINGS:
         default = getattr(EngineConfig(), s.field)
-        shown = "" if default is None else f"`{default}`"
+        shown = "" if default in (None, ()) else f"`{default}`"
         names = f"`{s.env}`" + (f", `{s.upstream.env}`" if s.upstream else "")
         lines.append(f"| `{s.flag}` | {names} | `{s.field}` | {s.form} | {shown} | {s.help} |")
     return "\n".join(lines) + "\n"
@@ -33,6 +33,20 @@ def settings_table() -> str:
 def variables_table() -> str:
     rows = [f"| `{name}` | {text} |" for name, text in OTHER_VARIABLES]
     return "\n".join(["| variable | |", "|---|---|", *rows]) + "\n"
+
+
+def upstream_table() -> str:
+    """What the C engine's variables are here."""
+    rows = [(u.env, f"`{s.flag}`", u.says) for s in SETTINGS for u in upstream.names_of(s.field)]
+    rows += [
+        (n.env, f"`--{n.field.replace('_', '-')}`", "a number; other values are not taken as ours")
+        if n.common
+        else (n.env, f"`--{n.field.replace('_', '-')}`", "the same values")
+        for n in upstream.SAMPLING_NAMES
+    ]
+    rows += [(a.env, "", f"a notice: {a.says}") for a in upstream.ABSENT]
+    lines = [f"| `{env}` | {flag} | {says} |" for env, flag, says in rows]
+    return "\n".join(["| C engine | here | values |", "|---|---|---|", *lines]) + "\n"
 
 
 def help_texts() -> str:
@@ -59,6 +73,7 @@ def _subcommands(command: click.Command, parent: click.Context) -> Iterator[str]
 PARTS: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "variables": variables_table,
+    "upstream": upstream_table,
     "help": help_texts,
 }
 

@@ -1,5 +1,6 @@
 """Models for the tests: the tiny checkpoints as downloaded and converted, made once a run."""
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,8 @@ import golden
 from colibri.container.jsonfile import read_json
 from colibri.convert.loop import convert
 from colibri.models.registry import family_for
+
+os.environ["COLI_USAGE"] = "off"  # a test neither leaves usage behind nor depends on it
 
 ModelOf = Callable[[str, str], Path]
 

@@ -1,9 +1,11 @@
 """The public class: answers, streams, refusals, faults, and life after each of them."""
 
+import contextlib
 import dataclasses
 import functools
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,7 +22,16 @@ import pytest
 import colibri.runtime
 import golden
 from colibri import LLM, SamplingParams
-from colibri.errors import CapacityError, ColibriError, ConfigError, ReadError, TokenizerError
+from colibri.config import EngineConfig
+from colibri.container.layerexperts import Span
+from colibri.errors import (
+    CapacityError,
+    ColibriError,
+    ConfigError,
+    ContainerError,
+    ReadError,
+    TokenizerError,
+)
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
 from colibri.kernels.packing import PackedMatrix, block_bytes
@@ -143,6 +154,44 @@ def test_cancel_in_prefill_takes_effect_within_a_layer(tmp_path: Path) -> None:
         assert seen[-1].tokens_done < 1500
         assert seen[0].tokens_total == 1500
         assert llm.chat(QUESTION, GREEDY).finish_reason == "stop"
+
+
+def damaged(model: Path, copy: Path) -> tuple[Path, Span]:
+    """A copy of a converted model with one bit of its last layer's first expert flipped."""
+    shutil.copytree(model, copy)
+    layers = colibri.runtime.open_model(copy, EngineConfig()).expert_layers()
+    (span,) = layers[max(layers)].reads(0)
+    with span.file.open("r+b") as file:
+        file.seek(span.offset + 100)
+        (byte,) = file.read(1)
+        file.seek(span.offset + 100)
+        file.write(bytes([byte ^ 4]))
+    return span.file, span
+
+
+def test_a_flipped_bit_is_found_when_reads_are_verified(model_of: Any, tmp_path: Path) -> None:
+    file, span = damaged(model_of("olmoe", "int4"), tmp_path / "model")
+    ids = list(range(5, 60))  # so many that every expert is asked for
+    with LLM(file.parent) as llm:
+        llm.forward(ids)
+    with LLM(file.parent, verify_reads="on") as llm:
+        for _ in range(2):
+            with pytest.raises(ContainerError, match="checksum does not match") as raised:
+                llm.forward(ids)
+            assert f"{file} at byte {span.offset}: layers." in str(raised.value)
+            assert ": expert 0 of layer" in str(raised.value)
+
+
+def test_verified_reads_of_a_model_as_downloaded(caplog: pytest.LogCaptureFixture) -> None:
+    with LLM(golden.tiny("olmoe"), verify_reads="on") as llm:
+        llm.forward([5, 6, 7])
+    assert "has no checksums of its experts" in caplog.text
+
+
+def test_memory_of_several_sockets_is_in_the_load_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colibri.llm.spread", lambda mode: contextlib.nullcontext((0, 1)))
+    with LLM() as llm:
+        assert llm.load_line.endswith("memory over 2 NUMA nodes")
 
 
 def test_settings_are_checked() -> None:

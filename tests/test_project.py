@@ -147,4 +147,4 @@ def test_settings_reach_the_constructor_of_llm() -> None:
         default = getattr(EngineConfig(), setting.field)
         if default is not None:
             with pytest.raises(ConfigError, match=setting.field):
-                LLM("/nonexistent", **{setting.field: "nonsense"})
+                LLM("/nonexistent", **{setting.field: "nonsense\0"})  # no path either

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
-from colibri.config import EngineConfig, EngineSettings, cpu_of
+from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
 from colibri.container.reader import Container
 from colibri.engine.engine import Engine, check_ids
 from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
+from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.plan import Plan
@@ -48,7 +49,8 @@ class LLM:
 
     `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
     the embedded model. Other arguments are those of EngineSettings; of the environment only
-    COLI_CPU is heeded. May be called from several threads: calls queue on the engine's own.
+    COLI_CPU and COLI_USAGE are heeded. May be called from several threads: calls queue on the
+    engine's own.
     """
 
     def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:
@@ -59,6 +61,8 @@ class LLM:
             )
         if "cpu" not in settings and (path := cpu_of(os.environ)) is not None:
             settings["cpu"] = path
+        if "usage" not in settings and (usage := usage_of(os.environ)) is not None:
+            settings["usage"] = usage
         self._open(EngineConfig(model=None if model is None else str(model), **settings))
 
     @classmethod
@@ -86,16 +90,24 @@ class LLM:
         self.tokenizer = _tokenizer(self._path)
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        self._runtime = Runtime(container, config, make_router, clock)
+        with spread(config.numa) as nodes:
+            self._runtime = Runtime(container, config, make_router, clock)
         # The engine does not hold this object: closed or forgotten, its memory goes back at once.
         weakref.finalize(self, self._runtime.thread.close)
         self.plan: Plan = self._runtime.plan
         self.load_line = self._runtime.load_line
+        if nodes:
+            self.load_line += f", memory over {len(nodes)} NUMA nodes"
 
     @property
     def experts(self) -> StreamedExperts:
         """The executor with its cache and counters, for measuring: between answers only."""
         return self._runtime.experts
+
+    def restart_trace(self) -> None:
+        """Forgets what --trace recorded so far, for measuring: between answers only."""
+        if self._runtime.tracer is not None:
+            self._runtime.tracer.restart()
 
     @property
     def container(self) -> Container:

@@ -1,34 +1,49 @@
 """From wishes to a running engine. Only here are implementations chosen."""
 
 import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from colibri.config import EngineConfig
 from colibri.config.routers import parse_router
+from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
 from colibri.engine.check import ApproxCost, ExactCheck
 from colibri.engine.engine import Engine
 from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
+from colibri.errors import ConfigError
+from colibri.experts.base import DriveStats
+from colibri.experts.learning import Learning
+from colibri.experts.pins import Pins, pin_limits
+from colibri.experts.sources import Drive, open_drives
 from colibri.experts.streamed import StreamedExperts
+from colibri.experts.usagefile import Subject
+from colibri.experts.usagelog import UsageLog, usage_path
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.decoder import Decoder
 from colibri.layers.exact import exact_twin, telling_positions
 from colibri.layers.lookahead import with_lookahead
+from colibri.layers.traced import with_tracer
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
+from colibri.planner.usage import popularity
 from colibri.routing.approximation import Approximation
-from colibri.routing.base import Router, RouterFactory, own_router
+from colibri.routing.base import RouterFactory, own_router
 from colibri.routing.cacheaware import Residency
+from colibri.routing.trace import Header, LayerFacts
+from colibri.routing.tracing import Tracer
 
 logger = logging.getLogger("colibri")
 
@@ -59,6 +74,7 @@ class Stats:
     loaded_rss_bytes: int  # resident once the model was loaded
     rss_bytes: int
     peak_rss_bytes: int
+    drives: tuple[DriveStats, ...] = ()  # where experts are read from several
     # Of approximate routing: the checked tokens' sums, and what `cache-aware` did.
     approx_tokens: int = 0  # decoded tokens that were checked
     approx_agreed: int = 0  # of them, those whose likeliest next token is the exact one
@@ -80,7 +96,10 @@ class Stats:
 def open_model(path: Path, config: EngineConfig) -> Container:
     """The model's directory, checked; nothing loaded yet."""
     return open_container(
-        path, lambda c: family_for(c).weights_of(c), direct=config.direct != "off"
+        path,
+        lambda c: family_for(c).weights_of(c),
+        direct=config.direct != "off",
+        others=[Path(name) for name in config.model_dirs],
     )
 
 
@@ -105,36 +124,52 @@ class Runtime:
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+        log = _usage_log(config, container, layers)
+        self._popularity = popularity(log.counts())
+        drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
+        self.tracer = _tracer(config, container, self.plan, layers, model_config.hidden_size)
+        if self.tracer is not None:
+            make_router = self.tracer.wrap(make_router)
         experts = self.experts = StreamedExperts(
             layers,
             slots_per_layer=dict(self.plan.slots),
+            policy=config.policy,
+            scope=config.cache_scope,
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
+            verify=config.verify_reads == "on",
             direct=config.direct,
+            drives=drives,
+            disk_weights=config.disk_weights,
             cancelled=watch.cancelled,
+            note=log.recorder.note,
         )
-        try:
-            approximation = self._approximation = Approximation(
-                parse_router(config.router),
-                config.experts_per_token,
-                config.expert_top_p,
-                Residency(experts.at_hand),
-            )
-            if approximation.changes_anything:
-                make_router = _over(approximation, make_router)
+        approximation = self._approximation = Approximation(
+            parse_router(config.router),
+            config.experts_per_token,
+            config.expert_top_p,
+            Residency(experts.at_hand),
+        )
+        with ExitStack() as ends:
+            ends.callback(experts.close)
+            if self.tracer is not None:
+                ends.callback(self.tracer.close)
+            pins = Pins(config.pin, sizes.experts_per_token)
+            learning = Learning(log, pins, experts, config.policy)
+            ends.callback(learning.close)
             bits = self.plan.trunk_bits, self.plan.embed_bits
             router_bits: Literal["source", 8] = 8 if approximation.int8_gates else "source"
-            loader = TrunkLoader(container, *bits, planes, make_router, router_bits)
+            routers = approximation.over(make_router)
+            loader = TrunkLoader(container, *bits, planes, routers, router_bits)
             model = family.build(model_config, loader, experts)
             check = _check(config, approximation, model, self.plan, experts)
             model = with_lookahead(model, experts, config.lookahead)
             if approximation.noise is not None:
                 model = telling_positions(model, approximation.noise.tell)
-        except BaseException:
-            experts.close()
-            raise
+            model = with_tracer(model, self.tracer)
+            at_end = ends.pop_all().close
         guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
         engine = Engine(
             model,
@@ -146,28 +181,44 @@ class Runtime:
             after_step=guard.after,
             clock=clock,
             check=check,
+            turn_ended=learning.turn_ended,
         )
         self._cost = ApproxCost() if check is None else check.cost
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
+
         # Nothing else holds the engine, so its end gives the model's memory back.
-        self.thread = EngineThread(engine, at_end=experts.close)
+        self.thread = EngineThread(engine, at_end)
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
             f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
             f"trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
-            f"{cpu.active_path()} on {cpu.num_threads()} threads{_profile_text(config)}"
+            f"{cpu.active_path()} on {cpu.num_threads()} threads"
+            f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
         self.approximate = approximation.text()
         if self.approximate:
             self.load_line += f", approximate: {self.approximate}"
         _warn(config, self.plan, self.approximate)
+        if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
+            logger.warning(
+                "--verify-reads: a model as downloaded has no checksums of its experts, so none is "
+                "checked; convert it: coli convert"
+            )
+        limits = pin_limits(config.pin, experts.cached_layers(), sizes.experts_per_token)
+        if limits.asked_bytes > limits.nbytes:
+            logger.warning(
+                "--pin %s: that is %s MB of experts, and %s MB are pinned at most: every layer "
+                "keeps slots for the others",
+                config.pin,
+                *(f"{nbytes / 1e6:,.1f}" for nbytes in (limits.asked_bytes, limits.nbytes)),
+            )
 
     def forecast(self, rates: Rates) -> Forecast:
         """What the plan is worth at these rates."""
-        return forecast(self.plan, self.container, rates)
+        return forecast(self.plan, self.container, rates, self._popularity)
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
@@ -187,6 +238,7 @@ class Runtime:
             prefetch_expired=experts.prefetch_expired,
             lookahead_missing=experts.guesses.missing,
             lookahead_right=experts.guesses.right,
+            drives=experts.drives,
             guard_shrinks=self._guard.shrinks,
             guard_bytes=self._guard.given_back_bytes,
             loaded_rss_bytes=self._loaded_rss_bytes,
@@ -202,16 +254,55 @@ class Runtime:
         )
 
 
+def _tracer(
+    config: EngineConfig,
+    container: Container,
+    plan: Plan,
+    layers: Mapping[int, LayerExperts],
+    hidden: int,
+) -> Tracer | None:
+    if config.trace is None:
+        return None
+    if not layers:
+        raise ConfigError("this model has no routed experts, so there is no routing to record")
+    return Tracer(
+        Path(config.trace),
+        Header(
+            model=container.path.absolute().name,
+            hidden_size=hidden,
+            layers=[_facts(layer, plan) for layer in layers.values()],
+            logits=config.trace_logits == "on",
+            policy=config.policy,
+            scope=config.cache_scope,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
+        ),
+    )
+
+
+def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
+    return LayerFacts(
+        layer.layer,
+        layer.num_experts,
+        expert_bytes=sum(span.nbytes for span in layer.reads(0)),
+        slot_bytes=layer.slot_bytes,
+        slots=plan.slots[layer.layer],
+    )
+
+
+def _usage_log(
+    config: EngineConfig, container: Container, layers: Mapping[int, LayerExperts]
+) -> UsageLog:
+    subject = Subject.of(container.path.absolute().name, container.config, layers)
+    embedded = config.model is None
+    path = usage_path(config.usage, container.path, subject, os.environ, embedded=embedded)
+    log = UsageLog(subject, config.usage_half_life, path)
+    log.load(named=config.usage not in ("auto", "off"))
+    return log
+
+
 def _profile_text(config: EngineConfig) -> str:
     taken = config.profile not in ("auto", "off")
     return f", profile {Path(config.profile).name}" if taken else ""
-
-
-def _over(approximation: Approximation, make_router: RouterFactory) -> RouterFactory:
-    def make(layer: int, router: Router, experts: int) -> Router:
-        return make_router(layer, approximation.make(layer, router, experts), experts)
-
-    return make
 
 
 def _check(
@@ -249,3 +340,9 @@ def _warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
             logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got)
     if config.activations == "int8":
         logger.warning("activations int8: one plane instead of two, so logits are less exact")
+
+
+def _drives_text(drives: Sequence[Drive]) -> str:
+    total = sum(drive.weight for drive in drives)
+    shares = (f"{100 * drive.weight / total:.0f} % {drive.directory}" for drive in drives)
+    return f", reading {', '.join(shares)}" if total else ""

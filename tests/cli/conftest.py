@@ -45,6 +45,7 @@ class Stats:
     approx_bytes_read: int = 0
     experts_chosen: int = 0
     experts_swapped: int = 0
+    drives: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         if name.startswith("COLI_") or name in ("RAM_GB", "CAP", "CTX", "DIRECT"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture

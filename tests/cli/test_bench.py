@@ -5,6 +5,7 @@ import json
 import pytest
 
 from colibri.lab.gauge import ProcessGauge
+from colibri.routing.trace import TraceFile
 
 SMALL = ("--prompt-tokens", "8", "--new-tokens", "3", "--repeat", "1", "--warmup", "0")
 
@@ -28,13 +29,14 @@ def test_a_run_with_all_outputs(coli, tmp_path):
 
 
 def test_a_recorded_routing_is_one_that_can_be_followed(coli, tmp_path):
-    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    first, second = tmp_path / "1.trace", tmp_path / "2.trace"
     assert coli("bench", *SMALL, "--record", str(first)).code == 0
     again = coli("bench", *SMALL, "--routing", f"trace:{first}", "--record", str(second))
     assert again.code == 0, again.err
-    # One line a token that went through the layers: the prompt, and all but the last of the answer.
-    assert len(first.read_text().splitlines()) == 8 + 3 - 1
-    assert first.read_text() == second.read_text()
+    # A row a token that went through the layers: the prompt, and all but the last of the answer.
+    layers = len(TraceFile(first).header.layers)
+    assert sum(len(call.ids) for call in TraceFile(first).calls()) == layers * (8 + 3 - 1)
+    assert first.read_bytes() == second.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ def coli(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_plan_stage_verify(coli: Any, model_of: Any, tmp_path: Path) -> None:
     model, target = model_of("olmoe", "int4"), tmp_path / "new"
-    usage = tmp_path / "usage.json"
-    usage.write_text(json.dumps({"heat": {"1": [1, 0, 0, 9, 0, 0, 0, 0]}}))
-    wishes = (target, "--model", model, "--usage", usage, "--budget", "60KB", "--reserve", "0")
+    heat = tmp_path / "heat.json"
+    heat.write_text(json.dumps({"heat": {"1": [1, 0, 0, 9, 0, 0, 0, 0]}}))
+    wishes = (target, "--model", model, "--heat", heat, "--budget", "60KB", "--reserve", "0")
     code, out, err = coli("plan", *wishes)
     assert code == 0
     assert "100.0 % of what was asked for" in out
@@ -68,12 +68,12 @@ def test_plan_stage_verify(coli: Any, model_of: Any, tmp_path: Path) -> None:
 def test_counts_that_do_not_fit(
     coli: Any, model_of: Any, tmp_path: Path, text: str, says: str
 ) -> None:
-    usage = tmp_path / "usage.json"
-    usage.write_text(text)
+    heat = tmp_path / "heat.json"
+    heat.write_text(text)
     model = model_of("olmoe", "int4")
-    code, _, err = coli("plan", tmp_path / "m", "--model", model, "--usage", usage)
+    code, _, err = coli("plan", tmp_path / "m", "--model", model, "--heat", heat)
     assert code in (2, 4)
-    assert f"{usage}: " in err
+    assert f"{heat}: " in err
     assert says in err
 
 

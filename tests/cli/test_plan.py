@@ -54,6 +54,23 @@ def test_rates_are_measured_where_they_are_not_given(coli: Any) -> None:
     assert given == {"memory": 40e9, "disk": 3.5e9, "compute": None}
 
 
+def test_recorded_usage_makes_the_forecast(coli: Any, tmp_path: Path) -> None:
+    shutil.copytree(golden.tiny("olmoe"), tmp_path / "m")
+    model = str(tmp_path / "m")
+    arguments = ("plan", model, "--json", "--cache-experts", "2", *KNOWN)
+    assert json.loads(coli(*arguments).out)["forecast"]["hits_from"] == "even draws"
+    run = ("run", "-q", "-m", model, "--max-tokens", "110", "--ignore-eos", "--temperature", "0")
+    for prompt in range(6):
+        assert coli(*run, "--ids", str(prompt)).code == 0
+    found = json.loads(coli(*arguments).out)["forecast"]
+    assert found["hits_from"] == "usage"
+    assert found["hit_rate"] > 0.26
+    off = json.loads(coli(*arguments, "--usage", "off").out)["forecast"]
+    assert off["hits_from"] == "even draws"
+    (tmp_path / "m" / ".coli_usage").write_text("not usage")
+    assert json.loads(coli(*arguments).out)["forecast"]["hits_from"] == "even draws"
+
+
 def test_without_a_model_the_embedded_one(coli: Any) -> None:
     assert "/demo (glm_moe_dsa)" in coli("plan", *KNOWN).out
 

@@ -310,3 +310,14 @@ def test_a_missing_file_is_told_by_the_next_collect(file, tmp_path):
     assert "gone: cannot be opened: No such file" in str(by_page[0].error)
     assert by_page[1].error is None
     loader.close()
+
+
+def test_a_bell_rings_once_for_all_that_went_before():
+    bell = _native.Bell()
+    assert not bell.wait(0)
+    bell.ring()
+    bell.ring()
+    assert bell.wait(0)
+    assert not bell.wait(0.001)
+    threading.Timer(0.01, bell.ring).start()
+    assert bell.wait(30)

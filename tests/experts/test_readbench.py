@@ -37,7 +37,7 @@ def measured(monkeypatch, direct, buffered):
         asked.append((readers, mode))
         return direct.get(readers) if mode == "auto" else buffered
 
-    monkeypatch.setattr(readbench._Bench, "rate", rate)
+    monkeypatch.setattr(readbench.Bench, "rate", rate)
     return asked
 
 

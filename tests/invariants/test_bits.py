@@ -1,6 +1,8 @@
 """The same bits whatever the cache, the chunks, the threads, the CPU path and the company."""
 
 import functools
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from faults import Faulty, jitter
 from numpy.typing import NDArray
 
 import colibri.runtime
+import mirror_kit
 from colibri import LLM
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
@@ -54,6 +57,21 @@ def test_lookahead(
         assert_same_bits(logits, expected)
 
 
+@pytest.mark.parametrize("capacity", [2, 3])
+def test_pins(subject: Any, expected: F32, capacity: int) -> None:
+    """Learnt from the prompt, then changed under way."""
+    from colibri import SamplingParams
+
+    with subject.open(cache_experts=capacity, pin="all") as llm:
+        llm.generate(subject.prompt, SamplingParams(max_tokens=2))
+        first = llm.forward(subject.prompt)
+        assert any(llm.experts.held(layer) for layer in llm.plan.slots)
+        llm.experts.hold({layer: [1] for layer in llm.plan.slots})
+        again = llm.forward(subject.prompt)
+    assert_same_bits(first, expected)
+    assert_same_bits(again, expected)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(subject: Any, expected: F32, threads: int) -> None:
     assert_same_bits(subject.logits(threads=threads), expected)
@@ -64,6 +82,23 @@ def test_threads(subject: Any, expected: F32, threads: int) -> None:
 def test_cpu_paths(subject: Any, expected: F32, path: str) -> None:
     assert_same_bits(subject.logits(cpu=path, prefill_chunk=16), expected)
     assert cpu.active_path() == path
+
+
+def test_mirrors(
+    subject: Any, expected: F32, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror of whole files and one of the hottest half, all experts cut over all drives."""
+    monkeypatch.setattr("colibri.experts.sources.LEAST_PART_BYTES", 4096)
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    mirror_kit.stage(subject.path, tmp_path / "a", "shards")
+    half = mirror_kit.experts_bytes(mirror_kit.layers_of(subject.path)) // 2
+    mirror_kit.stage(subject.path, tmp_path / "b", budget=half)
+    mirrors = (str(tmp_path / "a"), str(tmp_path / "b"))
+    settings = {"mirror": mirrors, "disk_weights": (1.0, 2.0, 1.0), "cache_experts": 2}
+    with subject.open(lookahead=1, **settings) as llm:
+        assert_same_bits(llm.forward(subject.prompt), expected)
+        assert_same_bits(llm.forward(subject.prompt), expected)
+        assert all(drive.nbytes for drive in llm.stats().drives)
 
 
 def test_eviction_between_tokens(subject: Any, expected: F32) -> None:

@@ -33,11 +33,11 @@ def test_a_synthetic_model_is_measured(shape, tmp_path, gauge):
 def test_the_same_seed_routes_the_same_way(tmp_path, gauge):
     path = synthetic.ensure(Recipe(OLMOE), tmp_path)
     config = EngineConfig(model=str(path), ram="1GB")
-    traces = [tmp_path / f"{n}.jsonl" for n in range(3)]
+    traces = [tmp_path / f"{n}.trace" for n in range(3)]
     for trace, seed in zip(traces, (1, 1, 2), strict=True):
         workload = dataclasses.replace(SMALL, seed=seed)
         measure(config, workload, gauge=gauge, cache_fraction=0.25, record=trace)
-    first, same, other = (trace.read_text() for trace in traces)
+    first, same, other = (trace.read_bytes() for trace in traces)
     assert first == same != other
 
 

@@ -1,14 +1,13 @@
 """The bench's routers draw what they say, the same for a seed and position."""
 
-import json
-
 import numpy as np
 import pytest
 
 from colibri.errors import ConfigError
-from colibri.lab.drawing import Drawn
+from colibri.lab.drawing import Drawn, guesses, right_by_rank
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.routing.softmax import SoftmaxRouter
+from colibri.routing.trace import Call, Header, LayerFacts, encode, encode_header
 
 EXPERTS, K = 16, 4
 
@@ -78,6 +77,22 @@ def test_rows_beyond_those_prepared_follow_the_same_draw():
     assert (first == again).all()
 
 
+def test_a_guess_is_the_better_the_higher_its_rank():
+    measured = [0.955, 0.852, 0.657, 0.442]  # of the embedded model, whose mean is 0.727
+    assert np.abs(right_by_rank(0.727, 4) - measured).max() < 0.02
+    ids = ids_of(Drawn(), 4000)
+    drawn = guesses(ids, [10_000] * 2, 0.727, 3, 0)  # so many that none is right by chance
+    assert np.abs((drawn == ids).mean(axis=(0, 1)) - right_by_rank(0.727, K)).max() < 0.02
+
+
+@pytest.mark.parametrize("recall", [0.0, 0.1, 0.5, 0.75, 1.0])
+def test_the_ranks_have_the_stated_mean(recall):
+    right = right_by_rank(recall, 64)
+    assert abs(right.mean() - recall) < 0.02
+    assert (right >= 0).all()
+    assert (np.diff(right) <= 0).all()
+
+
 @pytest.mark.parametrize("recall", [0.0, 0.7, 1.0])
 def test_guesses_are_as_good_as_they_say(recall):
     kit = RoutingKit(Drawn(recall=recall), 3)
@@ -99,38 +114,53 @@ def test_layers_may_be_made_in_any_order():
     assert all((a == b).all() for a, b in zip(ids((0, 1)), ids((1, 0)), strict=True))
 
 
+def write_trace(path, ids, weights, experts=EXPERTS):
+    """A step a token: ids, weights [tokens, layers, k]."""
+    layers = [LayerFacts(n, experts, ids.shape[2]) for n in range(ids.shape[1])]
+    data = encode_header(Header(model="m", hidden_size=8, layers=layers))
+    for token, weight in zip(ids, weights, strict=True):
+        for n in range(ids.shape[1]):
+            data += encode(Call(n, [0], token[n : n + 1], weight[n : n + 1]))
+    path.write_bytes(data)
+
+
 def test_a_trace_is_followed_with_its_weights_and_starts_over(tmp_path):
-    path = tmp_path / "trace.jsonl"
-    lines = [
-        {"ids": [[0, 1, 2, 3], [4, 5, 6, 7]], "weights": [[0.4, 0.3, 0.2, 0.1]] * 2},
-        {"ids": [[8, 9, 10, 11], [12, 13, 14, 15]], "weights": [[0.7, 0.1, 0.1, 0.1]] * 2},
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = tmp_path / "a.trace"
+    told = np.arange(2 * 2 * K, dtype=np.int32).reshape(2, 2, K)
+    shares = np.array([[[0.4, 0.3, 0.2, 0.1]] * 2, [[0.7, 0.1, 0.1, 0.1]] * 2], np.float32)
+    write_trace(path, told, shares)
     routing = parse_routing(f"trace:{path}")
     ids = ids_of(routing, 5)
-    assert ids[:, 1].tolist() == [lines[i % 2]["ids"][1] for i in range(5)]
+    assert (ids == told[[0, 1, 0, 1, 0]]).all()
     kit = RoutingKit(routing, 0)
     routers = [kit.make(n, SoftmaxRouter(K, True), EXPERTS) for n in range(2)]
     _, weights = routers[0].route(np.zeros((2, EXPERTS), np.float32))
-    assert np.allclose(weights[1], [0.7, 0.1, 0.1, 0.1])
+    assert np.allclose(weights, shares[:, 0])
+
+
+def test_a_last_step_that_is_not_whole_is_left_out(tmp_path):
+    path = tmp_path / "a.trace"
+    told = np.arange(2 * 2 * K, dtype=np.int32).reshape(2, 2, K)
+    write_trace(path, told, np.ones(told.shape, np.float32))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert (ids_of(parse_routing(f"trace:{path}"), 2) == told[0]).all()
 
 
 @pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ('{"ids": [[0, 0, 1, 2], [1, 2, 3, 4]]}', "twice"),
-        ('{"ids": [[0, 1], [2, 3]]}', "experts a token"),
-        ('{"ids": [[0, 1, 2, 99], [1, 2, 3, 4]]}', "does not have"),
-        ('{"ids": 3}', "line 1"),
-        ("", "empty"),
-        ('{"ids": [[0, 1, 2, 3], [1, 2]]}', "differ"),
-    ],
+    ("shape", "experts", "word"),
+    [((1, 2, 2), EXPERTS, "experts a token"), ((1, 2, K), 99, "does not have")],
 )
-def test_a_bad_trace_is_refused(tmp_path, line, word):
-    path = tmp_path / "trace.jsonl"
-    path.write_text(line + "\n")
+def test_a_trace_of_another_model_is_refused(tmp_path, shape, experts, word):
+    ids = np.arange(experts - np.prod(shape), experts, dtype=np.int32).reshape(shape)
+    write_trace(tmp_path / "t", ids, np.ones(shape, np.float32), experts)
     with pytest.raises(ConfigError, match=word):
-        ids_of(parse_routing(f"trace:{path}"), 2)
+        ids_of(parse_routing(f"trace:{tmp_path / 't'}"), 2)
+
+
+def test_a_trace_without_a_step_is_refused(tmp_path):
+    write_trace(tmp_path / "t", np.zeros((0, 2, K), np.int32), np.zeros((0, 2, K), np.float32))
+    with pytest.raises(ConfigError, match="an empty trace"):
+        parse_routing(f"trace:{tmp_path / 't'}")
 
 
 @pytest.mark.parametrize("text", ["", "zipf", "zipf:x", "persist:2", "zipf:1,zipf:2", "other:1"])

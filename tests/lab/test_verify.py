@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import golden
-from colibri.container.reader import open_container
+from colibri.container.reader import Container, open_container
 from colibri.container.spec import TAIL_BYTES, RecordTail, pack_tail, parse_tail
 from colibri.convert.loop import convert
 from colibri.errors import ConfigError, ContainerError
@@ -119,6 +119,21 @@ def test_a_trunk_tensor_that_differs_is_named(converted):
 def test_two_models_are_refused(model_of):
     with pytest.raises(ConfigError, match="no conversion"):
         verify(model_of("olmoe", "int8"), golden.tiny("mixtral"))
+
+
+def test_a_layer_that_only_one_model_has_is_an_error(model_of, monkeypatch):
+    """A draft layer may be absent from a model that is otherwise whole."""
+    real = Container.expert_layers
+
+    def lacking(self):
+        layers = dict(real(self))
+        if self.converted:
+            del layers[max(layers)]
+        return layers
+
+    monkeypatch.setattr(Container, "expert_layers", lacking)
+    with pytest.raises(ContainerError, match="only one of the two"):
+        verify(model_of("olmoe", "int8"), golden.tiny("olmoe"))
 
 
 def test_a_trunk_stored_packed_is_held_to_its_own_limit(tmp_path, model_of):

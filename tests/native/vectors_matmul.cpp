@@ -31,8 +31,8 @@ void pack_one(const Floats& w, Dtype dtype, int bits, float multiplier, int64_t 
   std::vector<uint8_t> out((size_t)(ceil_div(rows, kRows) * block_bytes(scheme, cols)), 0xee);
   Stored stored(w, dtype);
   ScaleRange range = pack(stored.data(), dtype, rows, cols, scheme, multiplier, out.data());
-  hash.add(range.smallest).add(range.largest).add(range.bad);
-  if (range.bad < 0) hash.add(out);
+  hash.add(range.bad);
+  if (range.bad < 0) hash.add(range.smallest).add(range.largest).add(out);
 }
 
 void packing() {

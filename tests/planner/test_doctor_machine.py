@@ -109,7 +109,7 @@ def test_a_good_machine_passes(check):
         (disk.speed, replace(GOOD, disk_rate=failing_disk), "fail", "Input/output error"),
         (disk.open_files, host(open_files_limit=16), "fail", "at most 16"),
         (disk.open_files, host(open_files_limit=None), "pass", "any number"),
-        (settings.variables, replace(GOOD, environ={"COLI_RAMM": "1"}), "warn", "COLI_RAM?"),
+        (settings.variables, replace(GOOD, environ={"COLI_RAMM": "1"}), "warn", "mean COLI_RAM"),
         (settings.variables, replace(GOOD, environ={"COLI_RAM": "much"}), "fail", "COLI_RAM"),
         (settings.variables, replace(GOOD, environ={"RAM_GB": "x"}), "fail", "RAM_GB"),
         (settings.variables, replace(GOOD, environ={}), "pass", "no variable"),

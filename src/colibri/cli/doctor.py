@@ -128,7 +128,13 @@ def _case(config: EngineConfig, depth: Depth, line: ProgressLine) -> Case:
     def progress(what: str, done: int, total: int) -> None:
         line.update(lambda: f"{what}: {100 * done // max(total, 1)} %")
 
-    return Case(ModelFiles(path), config, machine, depth, progress)
+    return Case(
+        ModelFiles(path, [Path(name) for name in config.model_dirs]),
+        config,
+        machine,
+        depth,
+        progress,
+    )
 
 
 def _show(finding: Finding) -> None:

@@ -12,6 +12,7 @@ from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
+from colibri.config.upstream import notices, sampling_from
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,7 +46,17 @@ def setting_option(field: str) -> Callable[[Command], Command]:
     if field == "model":
         return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
     text = f"{setting.help} [{setting.form}]"
+    if field == "mirror":
+        return click.option(
+            setting.flag, field, metavar="DIR", multiple=True, callback=_if_any, help=setting.help
+        )
     return click.option(setting.flag, field, metavar="VALUE", help=text)
+
+
+def _if_any(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    return values or None
 
 
 def sampling_options(command: Command) -> Command:
@@ -74,13 +85,24 @@ def take_config(flags: dict[str, Any]) -> EngineConfig:
     return with_profile(_resolve(given), given)
 
 
+def take(**flags: Any) -> EngineConfig:
+    """The configuration from some flags, environment and file, without a word on stray variables:
+    for a command that takes it in parts."""
+    return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
+
+
 def take_model(flag: str | None) -> str | None:
     """The model by flag, environment or file; None: the embedded one."""
     return _resolve({"model": flag}).model
 
 
+def take_some(**flags: str | None) -> EngineConfig:
+    """The same for a command that takes only these settings."""
+    return _resolve(flags)
+
+
 def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
-    for warning in unknown_variables(os.environ):
+    for warning in (*unknown_variables(os.environ), *notices(os.environ)):
         terminal.say(f"coli: warning: {warning}")
     return EngineConfig.resolve(environ=os.environ, file=default_file(os.environ), **flags)
 
@@ -88,7 +110,8 @@ def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
 def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
     """What was given of SamplingParams' fields, taken out of the mapping."""
     own = {field: flags.pop(field) for field, _, _ in SAMPLING}
-    given = {field: value for field, value in own.items() if value is not None}
+    given: dict[str, Any] = sampling_from(os.environ)
+    given |= {field: value for field, value in own.items() if value is not None}
     if biases := flags.pop("logit_bias"):
         given["logit_bias"] = dict(_bias(text) for text in biases)
     if stops := flags.pop("stop"):

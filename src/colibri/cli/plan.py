@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -58,7 +59,8 @@ def command(
         cast(Any, scheme), assume_free, _rate("--disk", disk), _rate("--memory", memory)
     )
     config = take_config(flags)
-    document = assess(open_outline(model_path(config.model)), config, wishes)
+    others = [Path(name) for name in config.model_dirs]
+    document = assess(open_outline(model_path(config.model), others), config, wishes)
     _show(document, as_json)
     if not document.fits:
         raise CapacityError(_refusal(document))

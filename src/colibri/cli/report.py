@@ -52,7 +52,12 @@ CUT_OFF = "cut off at its longest (--max-tokens, --context)"
 def since(stats: Stats, before: Stats) -> Stats:
     """The counters of what lies between two readings, the state of the later one."""
     grown = {name: getattr(stats, name) - getattr(before, name) for name in _COUNTERS}
-    return dataclasses.replace(stats, **grown)
+    read = {drive.directory: drive.nbytes for drive in before.drives}
+    drives = tuple(
+        dataclasses.replace(drive, nbytes=drive.nbytes - read.get(drive.directory, 0))
+        for drive in stats.drives
+    )
+    return dataclasses.replace(stats, drives=drives, **grown)
 
 
 def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
@@ -71,12 +76,22 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"{', those of checking included' if stats.approx_tokens else ''}",
         f"disk     {figures.size(stats.bytes_read)} read, "
         f"{figures.duration(stats.wait_seconds)} waited for reads",
+        *_drives(stats),
         *_ahead(stats),
         *_approximate(stats),
         f"memory   {figures.size(stats.rss_bytes)} resident, "
         f"{figures.size(stats.peak_rss_bytes)} at most, "
         f"of a budget of {figures.size(budget_bytes)}{_guarded(stats)}",
     ]
+
+
+def _drives(stats: Stats) -> list[str]:
+    if not stats.drives:
+        return []
+    read = ", ".join(f"{figures.size(d.nbytes)} {d.directory}" for d in stats.drives)
+    failures = sum(drive.failures for drive in stats.drives)
+    failed = f"; {figures.count(failures, 'failed read')} made good" if failures else ""
+    return [f"mirror   {read}{failed}"]
 
 
 def _guarded(stats: Stats) -> str:

@@ -11,6 +11,7 @@ from colibri.config.engine import (
     cpu_of,
     default_file,
     unknown_variables,
+    usage_of,
     user_folder,
 )
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS, Setting, Upstream
@@ -30,5 +31,6 @@ __all__ = [
     "default_file",
     "parse_bytes",
     "unknown_variables",
+    "usage_of",
     "user_folder",
 ]

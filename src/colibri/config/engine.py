@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS
 from colibri.config.sizes import shown
+from colibri.config.upstream import known_names, names_of
 from colibri.errors import ConfigError
 
 TrunkBits = Literal["auto", "source", 8, 4]
@@ -17,7 +18,10 @@ EmbedBits = Literal[8, 4, 32]
 Activations = Literal["int8x2", "int8"]
 CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
 Direct = Literal["auto", "on", "off"]
+Numa = Literal["auto", "on", "off"]
 Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
+Policy = Literal["auto", "lru", "slru", "lfru", "s3fifo", "tglru"]
+CacheScope = Literal["layer", "global"]
 
 
 class EngineSettings(TypedDict, total=False):
@@ -33,6 +37,8 @@ class EngineSettings(TypedDict, total=False):
     threads: int | None
     readers: int | Literal["auto"]
     prefill_chunk: int | None
+    verify_reads: Literal["on", "off"]
+    numa: Numa
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
@@ -40,6 +46,16 @@ class EngineSettings(TypedDict, total=False):
     experts_per_token: int | None
     expert_top_p: float | None
     approx_check: int | Literal["auto", "off"]
+    policy: Policy
+    cache_scope: CacheScope
+    trace: str | None
+    trace_logits: Literal["on", "off"]
+    pin: str
+    usage: str
+    usage_half_life: int
+    model_dirs: tuple[str, ...]
+    mirror: tuple[str, ...]
+    disk_weights: tuple[float, ...] | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,8 @@ class EngineConfig:
     threads: int | None = None
     readers: int | Literal["auto"] = 4
     prefill_chunk: int | None = None
+    verify_reads: Literal["on", "off"] = "off"
+    numa: Numa = "auto"
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
@@ -64,6 +82,16 @@ class EngineConfig:
     experts_per_token: int | None = None
     expert_top_p: float | None = None
     approx_check: int | Literal["auto", "off"] = "auto"
+    policy: Policy = "auto"
+    cache_scope: CacheScope = "layer"
+    trace: str | None = None
+    trace_logits: Literal["on", "off"] = "off"
+    pin: str = "auto"
+    usage: str = "auto"
+    usage_half_life: int = 50_000
+    model_dirs: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
+    disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
@@ -125,11 +153,19 @@ def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
     return cast(CpuPath, setting.read(text, setting.env)) if text else None
 
 
+def usage_of(environ: Mapping[str, str]) -> str | None:
+    """COLI_USAGE, checked: whatever runs, a test suite for instance, leaves nothing behind."""
+    setting = BY_FIELD["usage"]
+    text = environ.get(setting.env)
+    return cast(str, setting.read(text, setting.env)) if text else None
+
+
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
-    known = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    ours = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    known = ours | known_names()
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
-    return [f"{name} is set but means nothing here{_near(name, known)}" for name in strays]
+    return [f"{name} is set but means nothing here{_near(name, ours)}" for name in strays]
 
 
 def _near(name: str, known: set[str]) -> str:
@@ -149,11 +185,13 @@ def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for setting in SETTINGS:
-        upstream = setting.upstream
         if text := environ.get(setting.env):
             values[setting.field] = setting.read(text, setting.env)
-        elif upstream is not None and (text := environ.get(upstream.env)):
-            values[setting.field] = setting.read(upstream.translate(text), upstream.env)
+            continue
+        for upstream in names_of(setting.field):
+            if text := environ.get(upstream.env):
+                values[setting.field] = setting.read(upstream.translate(text), upstream.env)
+                break
     return values
 
 

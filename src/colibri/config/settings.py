@@ -22,6 +22,34 @@ def _path(value: object) -> str:
     return text
 
 
+def _paths(separators: str) -> Callable[[object], tuple[str, ...]]:
+    """Several paths; in a text the first of the separators that occurs stands between them."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            found = next((s for s in separators if s in value), separators[0])
+            value = [part.strip() for part in value.split(found)]
+        if not isinstance(value, list | tuple):
+            value = [value]
+        return tuple(_path(part) for part in value if part != "")
+
+    return parse
+
+
+def _weights(value: object) -> tuple[float, ...] | str:
+    if isinstance(value, str):
+        if value.strip().lower() == "auto":
+            return "auto"
+        value = value.split(",")
+    try:
+        weights = tuple(float(part) for part in value)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        weights = ()
+    if not weights or not all(0 <= weight <= 1e6 for weight in weights) or not any(weights):
+        raise ConfigError(f"{shown(value)} is not auto or weights like 2,1 (0 to 1000000)")
+    return weights
+
+
 def _memory(value: object) -> str:
     if isinstance(value, str) and value.strip().lower() == "auto":
         return "auto"
@@ -32,7 +60,19 @@ def _memory(value: object) -> str:
     return value.strip()
 
 
-def _profile(value: object) -> str:
+def _pin(value: object) -> str:
+    word = "" if isinstance(value, bool) else str(value).strip().lower()
+    if word in ("auto", "all", "0"):
+        return word
+    try:
+        return _memory(value)
+    except ConfigError:
+        raise ConfigError(
+            f"{shown(value)} is not auto, 0, all, a size like 2GB or a share like 50%"
+        ) from None
+
+
+def _auto_off_or_path(value: object) -> str:
     word = value.strip().lower() if isinstance(value, str) else ""
     return word if word in ("auto", "off") else _path(value)
 
@@ -87,9 +127,20 @@ def _choice(*choices: str | int) -> Callable[[object], str | int]:
     return parse
 
 
+def _numa(value: object) -> str:
+    """COLI_NUMA is 1 or 0 for users of the C engine."""
+    words = {"1": "on", "0": "off"}
+    return str(_choice("auto", "on", "off")(words.get(str(value).strip(), value)))
+
+
 def _gigabytes(text: str) -> str:
     """Upstream's RAM_GB: a plain number of GB."""
     return text.strip() + "GB"
+
+
+def _pin_gigabytes(text: str) -> str:
+    """Upstream's PIN_GB: a plain number of GB."""
+    return "0" if text.strip() == "0" else _gigabytes(text)
 
 
 def _on_off(text: str) -> str:
@@ -112,6 +163,7 @@ class Upstream:
 
     env: str
     translate: Callable[[str], str]
+    says: str = "the same values"
 
 
 @dataclass(frozen=True)
@@ -146,7 +198,7 @@ SETTINGS: tuple[Setting, ...] = (
         "auto or a size",
         "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%; auto: 9/10 of what is free.",
         _memory,
-        Upstream("RAM_GB", _gigabytes),
+        Upstream("RAM_GB", _gigabytes, "a plain number of GB"),
     ),
     Setting(
         "cache_experts",
@@ -205,6 +257,18 @@ SETTINGS: tuple[Setting, ...] = (
         _whole(1, 1_000_000),
     ),
     Setting(
+        "verify_reads",
+        "on or off",
+        "Check the checksum of each expert as it is read; converted models have them.",
+        _choice("on", "off"),
+    ),
+    Setting(
+        "numa",
+        "auto, on or off",
+        "Spread trunk and expert cache over the memory of all sockets; auto: if there are several.",
+        _numa,
+    ),
+    Setting(
         "cpu",
         "auto, scalar, avx2, avxvnni, avx512vnni, neon_dotprod or neon_i8mm",
         "Instruction set of the arithmetic; every one gives the same bits.",
@@ -215,14 +279,76 @@ SETTINGS: tuple[Setting, ...] = (
         "auto, on or off",
         "Read experts past the page cache (O_DIRECT).",
         _choice("auto", "on", "off"),
-        Upstream("DIRECT", _on_off),
+        Upstream("DIRECT", _on_off, "1 or 0"),
     ),
     Setting(
         "lookahead",
         "off, auto or 1 to 8",
         "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
         _choice("off", "auto", *range(1, 9)),
-        Upstream("PILOT", _pilot),
+        Upstream("PILOT", _pilot, "0 (off) or a number of layers"),
+    ),
+    Setting(
+        "policy",
+        "auto, lru, slru, lfru, s3fifo or tglru",
+        "Which cached expert is given up for another; auto: what replays found best, lfru.",
+        _choice("auto", "lru", "slru", "lfru", "s3fifo", "tglru"),
+    ),
+    Setting(
+        "cache_scope",
+        "layer or global",
+        "Each layer keeps its expert slots, or all layers share them.",
+        _choice("layer", "global"),
+    ),
+    Setting(
+        "trace",
+        "file",
+        "Record which experts every token goes to, for coli replay and coli bench.",
+        _path,
+    ),
+    Setting(
+        "trace_logits",
+        "on or off",
+        "With --trace: record the routers' logits too.",
+        _choice("on", "off"),
+    ),
+    Setting(
+        "pin",
+        "auto, 0, a size, a share of the expert cache or all",
+        "How much of the cache is kept for the experts used most; auto: once usage tells which.",
+        _pin,
+        Upstream("PIN_GB", _pin_gigabytes, "a plain number of GB; 0: none"),
+    ),
+    Setting(
+        "usage",
+        "auto, off or a file",
+        "Where it is remembered which experts are used; auto: .coli_usage beside the model.",
+        _auto_off_or_path,
+    ),
+    Setting(
+        "usage_half_life",
+        "1000 to 1000000000",
+        "Tokens after which a remembered use counts half.",
+        _whole(1000, 1_000_000_000),
+    ),
+    Setting(
+        "model_dirs",
+        "directories, a comma between them",
+        "More directories that hold files of the model, each file in one of them.",
+        _paths(";,"),
+    ),
+    Setting(
+        "mirror",
+        "directories, a semicolon between them",
+        "Copies of the model's experts, on other drives, to read from too; may be repeated.",
+        _paths(";"),
+        Upstream("COLI_MODEL_MIRROR", _same),
+    ),
+    Setting(
+        "disk_weights",
+        "auto or numbers, a comma between them",
+        "How much to read from the model's and each mirror's drive: 2,1; auto measures it.",
+        _weights,
     ),
     Setting(
         "router",
@@ -253,7 +379,7 @@ SETTINGS: tuple[Setting, ...] = (
         "profile",
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
-        _profile,
+        _auto_off_or_path,
     ),
 )
 BY_FIELD = {setting.field: setting for setting in SETTINGS}

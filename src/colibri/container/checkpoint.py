@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from colibri.container.header import TensorInfo
@@ -13,9 +13,12 @@ from colibri.container.trunkinfo import Trunk, check_required, classify_all, unp
 from colibri.container.weights import WeightMap
 
 
-def read_checkpoint(path: Path, weights: WeightMap) -> tuple[Trunk, dict[int, LayerExperts]]:
-    """The trunk and the expert layers of a directory of safetensors files."""
-    return arranged(read_shards(path), weights, path)
+def read_checkpoint(
+    path: Path, weights: WeightMap, others: Sequence[Path] = ()
+) -> tuple[Trunk, dict[int, LayerExperts]]:
+    """The trunk and the expert layers of a directory of safetensors files. others: directories with
+    more of them."""
+    return arranged(read_shards(path, others), weights, path)
 
 
 def arranged(

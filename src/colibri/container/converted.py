@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from colibri.container.files import shown
@@ -17,7 +17,6 @@ from colibri.container.manifest import (
     read_manifest,
     record_parts,
 )
-from colibri.container.shards import SUFFIX
 from colibri.container.spec import (
     ALIGNMENT,
     MANIFEST_NAME,
@@ -26,6 +25,7 @@ from colibri.container.spec import (
     record_bytes,
     record_name,
 )
+from colibri.container.spread import SUFFIX, find_shards
 from colibri.container.trunkinfo import (
     Trunk,
     TrunkInfo,
@@ -42,27 +42,29 @@ Records = dict[tuple[int, int], TensorInfo]
 
 
 def read_converted(
-    path: Path, weights: WeightMap, *, cut_short: bool = False
+    path: Path, weights: WeightMap, others: Sequence[Path] = (), *, cut_short: bool = False
 ) -> tuple[Trunk, dict[int, LayerExperts]]:
     """The trunk and the expert layers of a directory with a manifest.
 
-    cut_short: files may end behind their header.
+    others: directories with more of its files. cut_short: files may end behind their header.
     """
     manifest = read_manifest(path)
-    tensors = _tensors(path, manifest, cut_short)
+    tensors = _tensors(path, manifest, find_shards(path, others), cut_short)
     records = {key: t for name, t in tensors.items() if (key := parse_record_name(name))}
-    others = {n: t for n, t in tensors.items() if parse_record_name(n) is None}
-    trunk = _trunk(path, manifest, others, weights)
+    rest = {n: t for n, t in tensors.items() if parse_record_name(n) is None}
+    trunk = _trunk(path, manifest, rest, weights)
     check_required(trunk, weights, path)
     return trunk, _layers(path, manifest, records, weights.experts)
 
 
-def _tensors(path: Path, manifest: Manifest, cut_short: bool) -> dict[str, TensorInfo]:
+def _tensors(
+    path: Path, manifest: Manifest, found: Mapping[str, Path], cut_short: bool
+) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     for entry in manifest.files:
         if not entry.name.endswith(SUFFIX):
             continue
-        for name, info in _file(path, entry, cut_short).items():
+        for name, info in _file(path, entry, found, cut_short).items():
             other = tensors.setdefault(name, info)
             if other is not info:
                 raise ContainerError(
@@ -71,10 +73,12 @@ def _tensors(path: Path, manifest: Manifest, cut_short: bool) -> dict[str, Tenso
     return tensors
 
 
-def _file(path: Path, entry: FileEntry, cut_short: bool) -> dict[str, TensorInfo]:
+def _file(
+    path: Path, entry: FileEntry, shards: Mapping[str, Path], cut_short: bool
+) -> dict[str, TensorInfo]:
     if re.search(r"[/\\\0]", entry.name):
         raise ContainerError(f"{path / MANIFEST_NAME}: {shown(entry.name)} is no file name")
-    file = path / entry.name
+    file = shards.get(entry.name, path / entry.name)
     found, _ = read_header(file, cut_short=cut_short)
     size = max((t.offset + t.nbytes for t in found.values()), default=None)
     if size not in (None, entry.size):

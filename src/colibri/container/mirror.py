@@ -72,8 +72,8 @@ def experts_by_file(layers: Layers) -> dict[Path, list[Key]]:
 
 
 def model_identity(layers: Layers) -> str:
-    """Of the experts: where each lies, and some pages of every file. Another model of the same
-    shape has another one."""
+    """Of the experts: where each lies, and some pages of every file, whatever directory it is in.
+    Another model of the same shape has another one."""
     digest = xxhash.xxh3_128()
     for number, layer in sorted(layers.items()):
         digest.update(f"layer {number} {layer.num_experts} {layer.layout}\n".encode())
@@ -81,7 +81,7 @@ def model_identity(layers: Layers) -> str:
             for s in layer.reads(expert):
                 place = f"{s.file.name} {s.offset} {s.nbytes} {s.slot_offset} {s.needed}\n"
                 digest.update(place.encode())
-    for file in experts_by_file(layers):
+    for file in sorted(experts_by_file(layers), key=lambda path: path.name):
         digest.update(_sample(file))
     return digest.hexdigest()
 

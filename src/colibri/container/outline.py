@@ -7,7 +7,7 @@ follow from the config: shapes from the family's weight map, one dtype for all.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +27,14 @@ _DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 
 
 def read_outline(
-    path: Path, config: Mapping[str, Any], weights: WeightMap
+    path: Path, config: Mapping[str, Any], weights: WeightMap, others: Sequence[Path] = ()
 ) -> tuple[Trunk, dict[int, LayerExperts]]:
     """As read_checkpoint; offsets in shards that are missing mean nothing."""
 
     def absent(index: Mapping[str, str]) -> dict[str, TensorInfo]:
         return _imagined(path, index, weights, _dtype(config)) if index else {}
 
-    return arranged(read_outlines(path, absent), weights, path)
+    return arranged(read_outlines(path, absent, others), weights, path)
 
 
 def without_data(container: Container) -> tuple[int, int]:

@@ -30,7 +30,9 @@ Step = Callable[[int], None]
 
 
 class PartFile:
-    """Write it, finish it, check it: in this order, each from one thread at a time."""
+    """Write it, finish it, check it: in this order, each from one thread at a time.
+
+    Both hashes are other threads' work: the caller only copies."""
 
     def __init__(self, path: Path, size: int) -> None:
         """`size` is a hint: small files are not worth direct writes."""
@@ -38,9 +40,10 @@ class PartFile:
         self._direct = _DIRECT if size >= _DIRECT_FROM_BYTES else 0
         self._fd = _create(path, self._direct)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="coli-write")
+        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="coli-hash")
         self._free = deque(aligned(pages(min(size, PIECE_BYTES)) or PAGE) for _ in range(_BUFFERS))
         self._filled = 0
-        self._writing: deque[tuple[U8, Future[bytes]]] = deque()
+        self._writing: deque[tuple[U8, Future[bytes], Future[None]]] = deque()
         self._digests: list[bytes] = []
         self._sha256 = hashlib.sha256()
         self.size = 0
@@ -63,6 +66,7 @@ class PartFile:
         while self._writing:
             self._collect()
         self._thread.shutdown()
+        self._hasher.shutdown()
         self._free.clear()
         return self._sha256.hexdigest()
 
@@ -92,6 +96,7 @@ class PartFile:
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
+        self._hasher.shutdown(cancel_futures=True)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -100,16 +105,17 @@ class PartFile:
         step(self._filled)
         buffer = self._free.popleft()
         piece = buffer[: self._filled]
-        self._writing.append((buffer, self._thread.submit(self._put, piece)))
-        self._sha256.update(piece.data)
+        hashed = self._hasher.submit(self._sha256.update, piece.data)
+        self._writing.append((buffer, self._thread.submit(self._put, piece), hashed))
         self.size += self._filled
         self._filled = 0
         if not self._free:
             self._collect()
 
     def _collect(self) -> None:
-        buffer, written = self._writing.popleft()
+        buffer, written, hashed = self._writing.popleft()
         self._digests.append(written.result())
+        hashed.result()
         self._free.append(buffer)
 
     def _put(self, piece: U8) -> bytes:

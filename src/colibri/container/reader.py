@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -128,14 +128,15 @@ def open_container(
     weights_for: Callable[[dict[str, Any]], WeightMap],
     *,
     direct: bool = True,
+    others: Sequence[Path] = (),
     incomplete: bool = False,
 ) -> Container:
     """Read and check everything but the weights themselves.
 
     `weights_for` gives a config's weight map; without `direct` weights are read through the page
-    cache. `incomplete`: headers are enough (see outline.py); reading a weight that is not there is
-    an error then. Raises ContainerError for a damaged, incomplete or contradictory model, and
-    whatever `weights_for` raises.
+    cache; `others` hold shards that `path` does not. `incomplete`: headers are enough (see
+    outline.py); reading a weight that is not there is an error then. Raises ContainerError for a
+    damaged, incomplete or contradictory model, and whatever `weights_for` raises.
     """
     names = list_names(path)
     converted = MANIFEST_NAME in names
@@ -150,11 +151,11 @@ def open_container(
     weights = weights_for(config)
     with _no_collection():
         if converted:
-            trunk, layers = read_converted(path, weights, cut_short=incomplete)
+            trunk, layers = read_converted(path, weights, others, cut_short=incomplete)
         elif incomplete:
-            trunk, layers = read_outline(path, config, weights)
+            trunk, layers = read_outline(path, config, weights, others)
         else:
-            trunk, layers = read_checkpoint(path, weights)
+            trunk, layers = read_checkpoint(path, weights, others)
     return Container(
         path,
         config,

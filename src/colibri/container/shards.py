@@ -3,57 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
 from colibri.container.header import TensorInfo, read_header
 from colibri.container.jsonfile import read_json
 from colibri.container.lookalike import refuse_foreign
+from colibri.container.spread import SUFFIX, find_shards
 from colibri.errors import ContainerError
 
-SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 _NUMBERED = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors", re.ASCII)
 _MAX_LISTED = 200
 
 
-def read_shards(directory: Path) -> dict[str, TensorInfo]:
-    """Every tensor of a checkpoint by name.
+def read_shards(directory: Path, others: Sequence[Path] = ()) -> dict[str, TensorInfo]:
+    """Every tensor of a checkpoint by name. others: directories with more of its files.
 
     The files are those of the index if there is one, else one complete numbered set, else a single
     file. Raises ContainerError that lists what is missing, damaged or contradictory.
     """
     names = list_names(directory)
+    found = find_shards(directory, others)
     index = _index(directory, names)
     if index is None:
-        files = [n for n in names if n.endswith(SUFFIX)]
-        if not files:
+        if not found:
             refuse_foreign(directory, names)
-        shards = _without_index(directory, files)
-        return _merge(directory, shards)
-    _check_index(directory, index, names)
-    tensors = _merge(directory, sorted(set(index.values())))
+        shards = _without_index(directory, found)
+        return _merge(directory, [found[name] for name in shards])
+    _check_index(directory, index, sorted(found))
+    tensors = _merge(directory, [found[name] for name in sorted(set(index.values()))])
     _check_places(directory, index, tensors)
     return tensors
 
 
 def read_outlines(
-    directory: Path, absent: Callable[[Mapping[str, str]], dict[str, TensorInfo]]
+    directory: Path,
+    absent: Callable[[Mapping[str, str]], dict[str, TensorInfo]],
+    others: Sequence[Path] = (),
 ) -> dict[str, TensorInfo]:
     """The same of a checkpoint that is not all there: shards may be cut short behind their header.
 
     With an index, shards may be missing; `absent` gives their tensors from {name: shard}.
     """
     names = list_names(directory)
+    found = find_shards(directory, others)
     index = _index(directory, names)
     if index is None:
-        files = [n for n in names if n.endswith(SUFFIX)]
-        if not files:
+        if not found:
             refuse_foreign(directory, names)
-        return _merge(directory, _without_index(directory, files), cut_short=True)
-    here = sorted(set(index.values()) & set(names))
-    tensors = _merge(directory, here, cut_short=True)
+        shards = _without_index(directory, found)
+        return _merge(directory, [found[name] for name in shards], cut_short=True)
+    here = sorted(set(index.values()) & found.keys())
+    tensors = _merge(directory, [found[name] for name in here], cut_short=True)
     _check_places(directory, {n: f for n, f in index.items() if f in here}, tensors)
     return tensors | absent({n: f for n, f in index.items() if f not in here})
 
@@ -114,7 +117,8 @@ def _check_places(directory: Path, index: dict[str, str], tensors: dict[str, Ten
             )
 
 
-def _without_index(directory: Path, files: list[str]) -> list[str]:
+def _without_index(directory: Path, paths: Mapping[str, Path]) -> list[str]:
+    files = sorted(paths)
     if not files:
         raise ContainerError(f"{directory}: no {SUFFIX} files here; is it a model's directory?")
     groups: dict[tuple[str, int], dict[int, str]] = {}
@@ -134,11 +138,13 @@ def _without_index(directory: Path, files: list[str]) -> list[str]:
             "remove those that do not belong to this model"
         )
     for (stem, total), group in groups.items():
-        _check_complete(directory, stem, total, group)
+        _check_complete(directory, stem, total, group, paths)
     return files
 
 
-def _check_complete(directory: Path, stem: str, total: int, group: dict[int, str]) -> None:
+def _check_complete(
+    directory: Path, stem: str, total: int, group: dict[int, str], found: Mapping[str, Path]
+) -> None:
     start = 0 if 0 in group else 1
     expected = range(start, start + total)
     stray = [name for number, name in group.items() if number not in expected]
@@ -153,7 +159,8 @@ def _check_complete(directory: Path, stem: str, total: int, group: dict[int, str
     ]
     tail = missing == list(range(missing[0], start + total))
     hint = "the last ones: an incomplete download" if tail else "download them"
-    tensors = _merge(directory, sorted(group.values()), cut_short=True)
+    there = [found[name] for name in sorted(group.values())]
+    tensors = _merge(directory, there, cut_short=True)
     raise ContainerError(
         f"{directory}: found {len(group)} of {total} shards with {len(tensors)} tensors; missing "
         f"({hint}): {_list(names, len(missing))}"
@@ -166,13 +173,13 @@ def _widths(name: str) -> list[int]:
 
 
 def _merge(
-    directory: Path, files: Iterable[str], *, cut_short: bool = False
+    directory: Path, files: Iterable[Path], *, cut_short: bool = False
 ) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     defects: list[str] = []
     for file in files:
         try:
-            found, _ = read_header(directory / file, cut_short=cut_short)
+            found, _ = read_header(file, cut_short=cut_short)
         except ContainerError as e:
             defects.append(str(e))
             continue
@@ -180,7 +187,8 @@ def _merge(
             other = tensors.setdefault(name, info)
             if other is not info:
                 raise ContainerError(
-                    f"{directory}: tensor {shown(name)} is in both {other.file.name} and {file}"
+                    f"{directory}: tensor {shown(name)} is in both {other.file.name} and "
+                    f"{file.name}"
                 )
     if defects:
         count = "" if len(defects) == 1 else f" (and {len(defects) - 1} more damaged shards)"

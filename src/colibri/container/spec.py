@@ -102,7 +102,8 @@ def verify_record(record: U8 | memoryview, layer: int, expert: int, where: str) 
     stored = int.from_bytes(record[-_HASH_BYTES:].tobytes(), "little")
     if xxhash.xxh3_64_intdigest(np.asarray(record)[:-_HASH_BYTES].data) != stored:
         raise ContainerError(
-            f"{where}: {record_name(layer, expert)}: damaged (its checksum does not match); "
+            f"{where}: {record_name(layer, expert)}: expert {expert} of layer {layer} is damaged: "
+            "its checksum does not match; "
             "restore this file or convert the model again"
         )
     return tail

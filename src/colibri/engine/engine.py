@@ -44,7 +44,10 @@ class Engine:
         after_step: Callable[[int], None] = lambda tokens: None,
         clock: Clock = NO_CLOCK,
         check: ExactCheck | None = None,
+        turn_ended: Callable[[bool], None] = lambda busy: None,
     ) -> None:
+        """turn_ended: called between two steps once an answer has ended, with whether there is
+        more to do."""
         self.model = model
         self.context = context
         self.prefill_chunk = prefill_chunk
@@ -59,6 +62,8 @@ class Engine:
         self._running: list[Sequence] = []
         self._states = StatePool(model.new_state, context)
         self._prefill_next = True
+        self._turn_ended = turn_ended
+        self._any_left = False
 
     @property
     def busy(self) -> bool:
@@ -81,6 +86,9 @@ class Engine:
         elif decoding:
             self._advance(decoding)
         self._prefill_next = not self._prefill_next
+        if self._any_left:
+            self._any_left = False
+            self._turn_ended(self.busy)
 
     def fail_all(self, error: BaseException) -> None:
         for work in [*self._waiting, *(s.request for s in self._running)]:
@@ -246,6 +254,7 @@ class Engine:
     def _leave(self, sequence: Sequence) -> None:
         self._running.remove(sequence)
         self._states.give_back(sequence.state)
+        self._any_left = True
 
 
 def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:

@@ -65,8 +65,8 @@ class EngineThread:
         with self._lock:
             if not self._closed:
                 self._closed = True
+                self.engine.stop()  # before the thread can end, and take the engine with it
                 self._jobs.put(None)
-                self.engine.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 

@@ -12,6 +12,7 @@ Ids = NDArray[np.int32]
 Multipliers = tuple[float, float, float]  # of gate, up and down
 ReadFunction = Callable[[int, list[memoryview], int], int]  # the signature of os.preadv
 
+LAYER_KEYS = 1 << 16  # keys of a layer's experts in a pool of slots: more than any layer has
 PAGE = 4096  # alignment of slots, spans and direct reads
 
 
@@ -88,8 +89,9 @@ class Guesses:
 class CachePolicy(Protocol):
     """The order in which the experts of a pool of slots are given up.
 
-    Keys are numbers of (layer, expert). What a policy knows comes from the sequence of calls alone;
-    each call costs O(1) a key, amortised, however many slots there are.
+    A key is an expert's number + LAYER_KEYS x its layer's place in the pool. What a policy knows
+    comes from the sequence of calls alone; each call costs O(1) a key, amortised, however many
+    slots there are.
     """
 
     def __contains__(self, key: int) -> bool:
@@ -119,6 +121,16 @@ class CachePolicy(Protocol):
 
 
 @dataclass(frozen=True)
+class DriveStats:
+    """What was read from one of several drives, and how often a read from it failed or brought
+    wrong bytes."""
+
+    directory: str
+    nbytes: int
+    failures: int
+
+
+@dataclass(frozen=True)
 class ExpertStats:
     """Counters since the last reset. hits + misses = experts asked for (once a call each)."""
 
@@ -138,6 +150,7 @@ class ExpertStats:
     prefetch_wasted_bytes: int = 0
     prefetch_expired: int = 0
     guesses: Guesses = Guesses()
+    drives: tuple[DriveStats, ...] = ()  # where there are several
 
     @property
     def lookahead_recall(self) -> float:

@@ -29,6 +29,14 @@ class Job:
     error: Exception | None = None
 
 
+def check(job: Job) -> None:
+    """Once all its bytes are there: what is wrong with them becomes the job's error."""
+    try:
+        job.multipliers = job.finish(job.slot)
+    except Exception as error:  # goes with the job to whoever waits for it
+        job.error = error
+
+
 class Readers(Protocol):
     """A bounded pool of threads that read jobs into their slots; its methods are for one thread.
 

@@ -1,11 +1,14 @@
 """Reads experts into their slots on a few threads; the thread that runs the model never reads."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
+from colibri._native import Bell
 from colibri.experts.base import ReadFunction
 from colibri.experts.files import DirectMode, ExpertFiles
-from colibri.experts.job import Job, Readers
+from colibri.experts.job import Job, Readers, check
 from colibri.experts.native import NativeReaders
+from colibri.experts.sources import Sources
+from colibri.experts.striped import StripedReaders
 from colibri.experts.threads import PythonReaders
 
 
@@ -13,18 +16,25 @@ class Loader:
     """The files of a model and the readers of its experts. Its methods are for one thread.
 
     read: as os.preadv, called by readers in Python; the test kit puts its faults here. None: the
-    native readers.
+    native readers. sources: the drives to read from; None: the files that a job names.
     """
 
     def __init__(
-        self, readers: int, read: ReadFunction | None = None, direct: DirectMode = "auto"
+        self,
+        readers: int,
+        read: ReadFunction | None = None,
+        direct: DirectMode = "auto",
+        sources: Sources | None = None,
     ) -> None:
-        self._files = ExpertFiles(direct)
-        self._readers: Readers = (
-            NativeReaders(readers, self._files)
-            if read is None
-            else PythonReaders(readers, self._files, read)
-        )
+        files = self._files = ExpertFiles(direct)
+        self._checks = sources is None
+
+        def pool(bell: Bell | None) -> Readers:
+            if read is None:
+                return NativeReaders(readers, files, bell=bell)
+            return PythonReaders(readers, files, read, bell)
+
+        self._readers: Readers = pool(None) if sources is None else StripedReaders(sources, pool)
 
     @property
     def direct(self) -> bool:
@@ -44,27 +54,23 @@ class Loader:
 
     def collect(self, timeout: float) -> list[Job]:
         """The jobs that have finished, well or badly; waits at most `timeout` for the first."""
-        return _finish(self._readers.collect(timeout))
+        return self._checked(self._readers.collect(timeout))
 
     def quiesce(self) -> list[Job]:
         """Forgets the jobs that have not begun, waits for the others; those that finished.
 
         Afterwards no reader touches any slot. May be called again if interrupted.
         """
-        return _finish(self._readers.quiesce())
+        return self._checked(self._readers.quiesce())
 
     def close(self) -> None:
         """Ends the threads after the reads in progress, and closes the files."""
         self._readers.close()
         self._files.close()
 
-
-def _finish(jobs: Iterable[Job]) -> list[Job]:
-    finished = list(jobs)
-    for job in finished:
-        if job.error is None:
-            try:
-                job.multipliers = job.finish(job.slot)
-            except Exception as error:  # goes with the job to whoever waits for it
-                job.error = error
-    return finished
+    def _checked(self, jobs: list[Job]) -> list[Job]:
+        if self._checks:
+            for job in jobs:
+                if job.error is None:
+                    check(job)
+        return jobs

@@ -18,9 +18,17 @@ class NativeReaders:
     """The native threads read; a job they could not read is read again, from its beginning, by a
     thread in Python that knows what to do about errors. Files are opened as jobs are submitted."""
 
-    def __init__(self, readers: int, files: ExpertFiles, piece_bytes: int = PIECE_BYTES) -> None:
+    def __init__(
+        self,
+        readers: int,
+        files: ExpertFiles,
+        piece_bytes: int = PIECE_BYTES,
+        bell: _native.Bell | None = None,
+    ) -> None:
+        """bell: rung whenever a job has been read."""
         self._files = files
-        self._native = _native.Readers(readers, piece_bytes)
+        self._bell = bell
+        self._native = _native.Readers(readers, piece_bytes, bell)
         self._jobs: dict[int, Job] = {}  # with the native readers, by tag
         self._unopened: list[Job] = []  # until collected
         self._careful: PythonReaders | None = None  # started at the first error
@@ -83,7 +91,7 @@ class NativeReaders:
             if not error:
                 good.append(self._read(tag, nbytes, seconds))
                 continue
-            self._careful = self._careful or PythonReaders(1, self._files, os.preadv)
+            self._careful = self._careful or PythonReaders(1, self._files, os.preadv, self._bell)
             self._careful.submit([self._read(tag, 0, seconds)])
             self._again += 1
         return good

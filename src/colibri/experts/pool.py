@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from colibri.experts.base import CachePolicy
+from colibri.experts.base import LAYER_KEYS, CachePolicy
 
 if TYPE_CHECKING:
     from colibri.experts.cache import LayerCache
-
-_STRIDE = 1 << 16  # more than the experts of any layer
 
 
 class SlotPool:
@@ -21,11 +19,17 @@ class SlotPool:
         self.free = list(slots)
         self.caches: list[LayerCache] = []
         self._slots = list(slots)
+        self._experts = 0
         self._held: dict[int, None] = {}  # keys of experts held for good, in order
 
     @property
     def capacity(self) -> int:
         return len(self._slots)
+
+    @property
+    def share(self) -> int:
+        """Slots a layer, if each had as many."""
+        return self.capacity // len(self.caches)
 
     @property
     def movable(self) -> int:
@@ -39,15 +43,16 @@ class SlotPool:
     @property
     def roomy(self) -> bool:
         """Whether there is a slot for every expert, so that none is ever given up."""
-        return len(self._slots) >= sum(cache.num_experts for cache in self.caches)
+        return len(self._slots) >= self._experts
 
     def join(self, cache: LayerCache) -> int:
         """Adds a layer; the key of its expert 0."""
         self.caches.append(cache)
-        return (len(self.caches) - 1) * _STRIDE
+        self._experts += cache.num_experts
+        return (len(self.caches) - 1) * LAYER_KEYS
 
     def owner(self, key: int) -> tuple[LayerCache, int]:
-        return self.caches[key // _STRIDE], key % _STRIDE
+        return self.caches[key // LAYER_KEYS], key % LAYER_KEYS
 
     def idle(self, key: int) -> bool:
         """Whether the expert is resident and nobody works with it."""

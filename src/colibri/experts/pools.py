@@ -1,10 +1,11 @@
-"""The caches of all layers over one arena, with a pool of slots a layer or one a slot size."""
+"""The caches of all layers, with a pool of slots a layer or one a slot size."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from colibri.container.layerexperts import LayerExperts
+from colibri.errors import ConfigError
 from colibri.experts.arena import Arena
 from colibri.experts.cache import LayerCache
 from colibri.experts.policies import make_policy
@@ -12,21 +13,51 @@ from colibri.experts.pool import SlotPool
 
 # Whether a layer keeps its slots, or gives them up to any other layer with slots of their size.
 Scope = Literal["layer", "global"]
+Take = Callable[[int, int], list[int]]  # slots of a size, so many
 
 
 def make_caches(
-    layers: Mapping[int, LayerExperts], slots: Mapping[int, int], policy: str, scope: Scope
-) -> tuple[Arena, dict[int, LayerCache]]:
-    """slots: of each layer. Raises ConfigError for an unknown policy, CapacityError."""
-    groups = _groups(layers, scope)
-    sizes = {n: layer.slot_bytes for n, layer in layers.items()}
-    arena = Arena(_by_size(sizes, slots))
+    experts: Mapping[int, int],
+    sizes: Mapping[int, int],
+    slots: Mapping[int, int],
+    policy: str,
+    scope: Scope,
+    take: Take,
+) -> dict[int, LayerCache]:
+    """experts, sizes, slots: by layer, how many, bytes of a slot, how many.
+
+    Raises ConfigError for an unknown policy.
+    """
     caches: dict[int, LayerCache] = {}
-    for group in groups:
-        taken = arena.take(sizes[group[0]], sum(slots[n] for n in group))
+    for group in _groups(sizes, scope):
+        taken = take(sizes[group[0]], sum(slots[n] for n in group))
         pool = SlotPool(taken, make_policy(policy))
-        caches.update({n: LayerCache(layers[n].num_experts, pool) for n in group})
-    return arena, dict(sorted(caches.items()))
+        caches.update({n: LayerCache(experts[n], pool) for n in group})
+    return dict(sorted(caches.items()))
+
+
+def slots_by_layer(
+    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
+) -> dict[int, int]:
+    """At most as many as a layer has experts. Raises ConfigError for less than one."""
+    capacities = {}
+    for layer, source in layers.items():
+        wanted = slots_per_layer if isinstance(slots_per_layer, int) else slots_per_layer[layer]
+        if wanted < 1:
+            raise ConfigError(
+                f"{wanted} cached experts for layer {layer}: at least 1 is needed "
+                "(--cache-experts, or more --ram)"
+            )
+        capacities[layer] = min(wanted, source.num_experts)
+    return capacities
+
+
+def make_arena(sizes: Mapping[int, int], slots: Mapping[int, int]) -> Arena:
+    """Room for all layers' slots. Raises CapacityError."""
+    total: dict[int, int] = {}
+    for n, size in sizes.items():
+        total[size] = total.get(size, 0) + slots[n]
+    return Arena(total)
 
 
 def resize(
@@ -63,18 +94,11 @@ def shrink(
     return taken - sum((pool.capacity - len(pool.free)) * size for pool, size in sizes.items())
 
 
-def _groups(layers: Mapping[int, LayerExperts], scope: Scope) -> list[list[int]]:
+def _groups(sizes: Mapping[int, int], scope: Scope) -> list[list[int]]:
     """The layers that share a pool."""
     if scope == "layer":
-        return [[n] for n in layers]
+        return [[n] for n in sizes]
     groups: dict[int, list[int]] = {}
-    for n, layer in layers.items():
-        groups.setdefault(layer.slot_bytes, []).append(n)
-    return list(groups.values())
-
-
-def _by_size(sizes: Mapping[int, int], slots: Mapping[int, int]) -> dict[int, int]:
-    total: dict[int, int] = {}
     for n, size in sizes.items():
-        total[size] = total.get(size, 0) + slots[n]
-    return total
+        groups.setdefault(size, []).append(n)
+    return list(groups.values())

@@ -7,15 +7,18 @@ file system that refuses such reads is not measured, and the defaults stand.
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
 from colibri.container.layerexperts import LayerExperts
+from colibri.experts.arena import Arena
 from colibri.experts.base import Multipliers, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.job import Job
 from colibri.experts.loader import Loader
+from colibri.experts.sources import Sources
+from colibri.experts.stage import LayerStage
 from colibri.hardware.pagecache import forget_pages
 
 READERS = (1, 2, 4, 8)
@@ -41,7 +44,7 @@ def choose(
     """slots: memory to read into, each large enough for any expert of the layers."""
     if direct == "off":
         return Choice(direct=direct)
-    bench = _Bench(layers, slots, read, seconds / (len(READERS) + 1))
+    bench = Bench(layers, slots, read, seconds / (len(READERS) + 1))
     rates: dict[int, float] = {}
     for readers in READERS:
         rate = bench.rate(readers, "auto")
@@ -56,37 +59,69 @@ def choose(
     return Choice(readers, direct)
 
 
+def room(stages: Iterable[LayerStage], arena: Arena) -> tuple[list[LayerExperts], list[memoryview]]:
+    """To measure with before anything is read: the layers that have the largest slots, and some of
+    these."""
+    stages = list(stages)
+    size = max(stage.source.slot_bytes for stage in stages)
+    largest = [stage for stage in stages if stage.source.slot_bytes == size]
+    pools = dict.fromkeys(stage.cache.pool for stage in largest)
+    slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
+    return [stage.source for stage in largest], [arena.view(slot) for slot in slots]
+
+
 def fewest(rates: Mapping[int, float]) -> int:
     """The fewest readers whose rate is as good as the best, or nearly."""
     enough = WITHIN * max(rates.values())
     return min(readers for readers, rate in rates.items() if rate >= enough)
 
 
-class _Bench:
+class Bench:
+    """Reads experts in random order into slots for `seconds`. wanted: which of them."""
+
     def __init__(
         self,
         layers: Sequence[LayerExperts],
         slots: Sequence[memoryview],
         read: ReadFunction | None,
         seconds: float,
+        wanted: Callable[[int, int], bool] = lambda layer, expert: True,
     ) -> None:
         step = -(-len(layers) // _LAYERS)
         self._layers = layers[::step]
         self._slots = slots
         self._read = read
         self._seconds = seconds
-        experts = [(layer, e) for layer in self._layers for e in range(layer.num_experts)]
+        experts = [
+            (layer, e)
+            for layer in self._layers
+            for e in range(layer.num_experts)
+            if wanted(layer.layer, e)
+        ]
         random.Random(0).shuffle(experts)
         self._experts = cycle(experts)
+        self._any = bool(experts)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to read."""
+        return self._any
 
     def rate(self, readers: int, direct: DirectMode) -> float | None:
         """Bytes a second; None if a read failed, or did not go the way that was asked for."""
-        loader = Loader(readers, self._read, direct)
+        return self._rate(Loader(readers, self._read, direct), readers, direct == "auto")
+
+    def rate_from(self, sources: Sources, choice: Choice) -> float | None:
+        """Bytes a second from several drives, whichever way the files are read; None if a read
+        failed."""
+        loader = Loader(choice.readers, self._read, choice.direct, sources)
+        return self._rate(loader, choice.readers * len(sources.drives), must_be_direct=False)
+
+    def _rate(self, loader: Loader, depth: int, must_be_direct: bool) -> float | None:
         try:
             jobs = self._jobs()
-            for job in islice(jobs, readers + 1):
+            for job in islice(jobs, depth + 1):
                 loader.submit(job)
-            return _rate(loader, jobs, direct == "auto", self._seconds)
+            return _rate(loader, jobs, must_be_direct, self._seconds)
         finally:
             loader.close()
 

@@ -40,7 +40,7 @@ class LayerStage:
         spans = self.source.reads(expert)
 
         def finish(data: memoryview) -> Multipliers:
-            return self._check(expert, data, str(spans[0].file))
+            return self._check(expert, data, f"{spans[0].file} at byte {spans[0].offset}")
 
         view = self._arena.view(slot)
         return Job(self.source.layer, expert, spans, view, finish, ahead, demanded=not ahead)

@@ -17,16 +17,25 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.ahead import ReadsAhead
 from colibri.experts.arithmetic import Multiplier
-from colibri.experts.base import ExpertStats, Floats, Guess, Ids, ReadFunction
+from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
-from colibri.experts.pools import Scope, make_caches, resize, shrink
-from colibri.experts.readbench import DEFAULT_READERS, READERS, Choice, choose
+from colibri.experts.pins import CachedLayer
+from colibri.experts.pools import Scope, make_arena, make_caches, resize, shrink, slots_by_layer
+from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
+from colibri.experts.sources import Drive
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
-from colibri.experts.walks import in_any_order, in_ascending_order
+from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
+from colibri.experts.weights import Weights, weighted_sources
 from colibri.kernels.moe import experts_of, moe_all
+
+Note = Callable[[int, Ids], None]
+
+
+def _no_note(layer: int, topk_ids: Ids) -> None:
+    pass
 
 
 class StreamedExperts:
@@ -38,7 +47,8 @@ class StreamedExperts:
     policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
-    cancelled: asked while waiting.
+    drives: where several are read from, as open_drives finds them. disk_weights: one for each.
+    cancelled: asked while waiting. note: told of each call's layer and topk_ids once it is done.
     read: as for Loader. Raises ConfigError, CapacityError.
     """
 
@@ -54,19 +64,30 @@ class StreamedExperts:
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
         direct: DirectMode = "auto",
+        drives: Sequence[Drive] = (),
+        disk_weights: Weights = "auto",
         cancelled: Callable[[], bool] = lambda: False,
         read: ReadFunction | None = None,
+        note: Note = _no_note,
     ) -> None:
-        capacities = _capacities(layers, slots_per_layer)
-        self._arena, caches = make_caches(layers, capacities, policy, scope)
+        capacities = slots_by_layer(layers, slots_per_layer)
+        sizes = {n: layer.slot_bytes for n, layer in layers.items()}
+        self._arena = make_arena(sizes, capacities)
+        experts = {n: layer.num_experts for n, layer in layers.items()}
+        caches = make_caches(experts, sizes, capacities, policy, scope, self._arena.take)
         self._stages = {
             n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
         }
         chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
         if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
-            chosen = self._measure(read, direct)
+            chosen = choose(*room(self._stages.values(), self._arena), read, direct)
         self.readers = chosen.readers
-        self._loader = Loader(chosen.readers, read, chosen.direct)
+        self.drives = tuple(drives)
+        sources = None
+        if drives:
+            _, slots = room(self._stages.values(), self._arena)
+            sources = weighted_sources(drives, layers, disk_weights, slots, read, chosen)
+        self._loader = Loader(chosen.readers, read, chosen.direct, sources)
         self._traffic = Traffic()
         self._ahead = ReadsAhead(self._stages, self._loader, self._traffic)
         self._unsettled = False  # broken off, or just now at work
@@ -74,6 +95,8 @@ class StreamedExperts:
         self._running: LayerStage | None = None
         self._planes = planes
         self._cancelled = cancelled
+        self._note = note
+        self._held: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
         self._pair_buffer_bytes = pair_buffer_bytes
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
 
@@ -94,11 +117,14 @@ class StreamedExperts:
         if self._ahead or stage.guesses:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
-            return self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
-        experts = experts_of(topk_ids, stage.source.num_experts)
-        multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
-        outputs = self._outputs(topk_ids.size, x.shape[1])
-        return self._stream(stage, multiplier, experts, outputs, meanwhile)
+            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
+        else:
+            experts = experts_of(topk_ids, stage.source.num_experts)
+            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
+            outputs = self._outputs(topk_ids.size, x.shape[1])
+            y = self._stream(stage, multiplier, experts, outputs, meanwhile)
+        self._note(layer, topk_ids)
+        return y
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -135,6 +161,7 @@ class StreamedExperts:
             evictions=sum(cache.evictions for cache in caches),
             direct=self._loader.direct,
             prefetch_wasted_bytes=sum(cache.guesses_wasted_bytes for cache in caches),
+            drives=tuple(DriveStats(str(d.directory), d.nbytes, d.failures) for d in self.drives),
             **counted,
         )
 
@@ -159,9 +186,35 @@ class StreamedExperts:
     def resident(self, layer: int) -> set[int]:
         return set(np.flatnonzero(self._stage(layer).cache.resident).tolist())
 
+    def cached_layers(self) -> dict[int, CachedLayer]:
+        """The cache as pinning sees it."""
+        return {
+            n: CachedLayer(s.cache.pool.share, s.source.num_experts, s.source.slot_bytes)
+            for n, s in self._stages.items()
+        }
+
+    def hold(self, pins: Mapping[int, Collection[int]]) -> None:
+        """From now on these experts, by layer, and no others, keep their slots once they have them.
+
+        Costs no read: an absent one is held when a call has brought it in. Between calls only.
+        """
+        for layer, stage in self._stages.items():
+            wanted = frozenset(pins.get(layer, ()))
+            for expert in self._held[layer] - wanted:
+                stage.cache.unhold(expert)
+            for expert in wanted:
+                stage.cache.hold(expert)
+            self._held[layer] = wanted
+
+    def held(self, layer: int) -> frozenset[int]:
+        """What hold() asked for last."""
+        return self._held[layer]
+
     def reset(self) -> None:
         """Sets the counters to zero."""
         vars(self._traffic).update(vars(Traffic()))
+        for drive in self.drives:
+            drive.nbytes = 0
         for stage in self._stages.values():
             stage.cache.zero_counters()
 
@@ -175,7 +228,7 @@ class StreamedExperts:
         """New capacities; what a layer gives up goes back to the system. Between calls only."""
         self._settle(anyway=True)
         sources = {layer: stage.source for layer, stage in self._stages.items()}
-        capacities = _capacities(sources, slots_per_layer)
+        capacities = slots_by_layer(sources, slots_per_layer)
         resize(self._arena, sources, {n: s.cache for n, s in self._stages.items()}, capacities)
 
     def shrink(self, nbytes: int) -> int:
@@ -196,15 +249,6 @@ class StreamedExperts:
         self._loader.close()
         self._stages.clear()
         self._arena.close()
-
-    def _measure(self, read: ReadFunction | None, direct: DirectMode) -> Choice:
-        """Into the slots, which are still empty, of the layers that have the largest."""
-        size = max(stage.source.slot_bytes for stage in self._stages.values())
-        stages = [stage for stage in self._stages.values() if stage.source.slot_bytes == size]
-        pools = dict.fromkeys(stage.cache.pool for stage in stages)
-        slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
-        views = [self._arena.view(slot) for slot in slots]
-        return choose([stage.source for stage in stages], views, read, direct)
 
     def _stage(self, layer: int) -> LayerStage:
         stage = self._stages.get(layer)
@@ -288,23 +332,8 @@ class StreamedExperts:
 
     def _outputs(self, pairs: int, hidden: int) -> Floats | None:
         """Room for an output a pair, if within bounds. Kept: fresh pages cost page faults."""
-        if pairs * hidden * 4 > self._pair_buffer_bytes:
+        if is_walked_in_order(pairs, hidden, self._pair_buffer_bytes):
             return None
         if len(self._pair_buffer) < pairs or self._pair_buffer.shape[1] != hidden:
             self._pair_buffer = np.empty((pairs, hidden), np.float32)
         return self._pair_buffer
-
-
-def _capacities(
-    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
-) -> dict[int, int]:
-    capacities = {}
-    for layer, source in layers.items():
-        wanted = slots_per_layer if isinstance(slots_per_layer, int) else slots_per_layer[layer]
-        if wanted < 1:
-            raise ConfigError(
-                f"{wanted} cached experts for layer {layer}: at least 1 is needed "
-                "(--cache-experts, or more --ram)"
-            )
-        capacities[layer] = min(wanted, source.num_experts)
-    return capacities

@@ -6,6 +6,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Collection, Sequence
 
+from colibri._native import Bell
 from colibri.experts.base import ReadFunction
 from colibri.experts.files import ExpertFiles
 from colibri.experts.job import Job
@@ -13,11 +14,15 @@ from colibri.experts.reading import read_span
 
 
 class PythonReaders:
-    """Readers that complete short reads and try failed ones again. read: as os.preadv."""
+    """Readers that complete short reads and try failed ones again. read: as os.preadv. bell: rung
+    whenever a job has been read."""
 
-    def __init__(self, readers: int, files: ExpertFiles, read: ReadFunction) -> None:
+    def __init__(
+        self, readers: int, files: ExpertFiles, read: ReadFunction, bell: Bell | None = None
+    ) -> None:
         self._files = files
         self._read = read
+        self._bell = bell
         lock = threading.Lock()  # guards all below; held for moments only
         self._work = threading.Condition(lock)
         self._done = threading.Condition(lock)
@@ -91,6 +96,8 @@ class PythonReaders:
                 self._busy_ahead -= job.ahead
                 self._finished.append(job)
                 self._done.notify()
+            if self._bell is not None:
+                self._bell.ring()
 
     def _next(self) -> Job | None:
         with self._work:

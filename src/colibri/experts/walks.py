@@ -5,6 +5,11 @@ from colibri.experts.base import Floats
 from colibri.experts.staging import Staging
 
 
+def is_walked_in_order(pairs: int, hidden: int, pair_buffer_bytes: int) -> bool:
+    """Whether a call's outputs are too large to be kept pair by pair."""
+    return pairs * hidden * 4 > pair_buffer_bytes
+
+
 def in_any_order(staging: Staging, multiplier: Multiplier, outputs: Floats) -> Floats:
     ready = staging.hits
     while ready or staging.unfinished:

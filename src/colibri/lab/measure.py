@@ -12,17 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from colibri.config import EngineConfig
-from colibri.container.reader import Container, open_container
+from colibri.container.reader import Container
 from colibri.errors import ConfigError
 from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
 from colibri.kernels import cpu
 from colibri.lab.clock import StepClock, StepRecord
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
-from colibri.lab.trace import write_trace
 from colibri.llm import LLM, embedded_model
-from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
+from colibri.runtime import open_model
 from colibri.sampling import SamplingParams
 
 Say = Callable[[str], None]
@@ -102,7 +101,9 @@ def prepare_config(
     config: EngineConfig, container: Container, workload: Workload, cache_fraction: float | None
 ) -> EngineConfig:
     """The settings of the run: context as long as it needs, slots by fraction."""
-    changes: dict[str, int] = {}
+    changes: dict[str, int | str] = {}
+    if config.usage == "auto":
+        changes["usage"] = "off"  # what a benchmark asks for is nobody's use
     if config.context is None:
         changes["context"] = workload.tokens
     if cache_fraction is not None:
@@ -133,8 +134,10 @@ def measure(
     Raises what loading and answering raise, and ReadError from measuring the disk.
     """
     path = embedded_model() if config.model is None else Path(config.model)
-    container = open_container(path, lambda c: family_for(c).weights_of(c))
+    container = open_model(path, config)
     config = prepare_config(config, container, workload, cache_fraction)
+    if record is not None:
+        config = dataclasses.replace(config, trace=str(record))
     kit = RoutingKit(parse_routing(workload.routing), workload.seed)
     clock = StepClock()
     if workload.cold:
@@ -145,15 +148,11 @@ def measure(
     with llm:
         say(f"{llm.load_line} (loaded in {load_seconds:.2f} s)")
         clock.watch(llm.experts)
-        if record is not None:
-            kit.keep()
         bench = _Bench(llm, kit, clock, container, workload)
         readers = llm.experts.readers
         rates = _Rates(gauge, _extents(container), readers, cpu.num_threads())
         answers = bench.run(say, rates.sample)
         peak = llm.stats().peak_rss_bytes
-    if record is not None:
-        write_trace(record, *kit.choices())
     return Measured(
         container=container,
         config=config,
@@ -231,6 +230,7 @@ class _Bench:
         prompt = rng.integers(0, vocab, workload.prompt_tokens).tolist()
         self._kit.rewind(index * workload.tokens)
         self._clock.restart()
+        self._llm.restart_trace()
         params = SamplingParams(temperature=0.0, max_tokens=workload.new_tokens, ignore_eos=True)
         ttft = self._llm.generate(prompt, params).ttft_seconds
         records = self._clock.take()

@@ -60,7 +60,6 @@ class WatchedRouter:
         self.layer = layer
         self.router = router
         self.touched = np.zeros(experts, np.bool_)
-        self.kept: list[tuple[I32, F32]] | None = None  # every row's choice, if asked for
 
     @property
     def k(self) -> int:
@@ -83,8 +82,6 @@ class WatchedRouter:
     def _watch(self, ids: I32, weights: F32) -> tuple[I32, F32]:
         if len(ids) > 1:
             self.touched[ids] = True
-        if self.kept is not None:
-            self.kept.append((ids, weights))
         return ids, weights
 
     def guess(self, logits: F32) -> I32:
@@ -166,23 +163,8 @@ class RoutingKit:
         """The next row of every layer is that of `position`; what was watched is forgotten."""
         for watched in self.watched:
             watched.touched[:] = False
-            if watched.kept is not None:
-                watched.kept = []
             if isinstance(watched.router, TableRouter):
                 watched.router.position = position
-
-    def keep(self) -> None:
-        """From now on remember every row's choice, for `choices`."""
-        for watched in self.watched:
-            watched.kept = []
-
-    def choices(self) -> tuple[I32, F32]:
-        """ids and weights [rows since the last rewind, layers, k] of one sequence."""
-        if not self._made:
-            raise ConfigError("this model has no routed experts, so there is no routing to record")
-        layers = [list(zip(*watched.kept or [], strict=True)) for watched in self.watched]
-        ids = [np.concatenate(layer[0]) for layer in layers]
-        return np.stack(ids, axis=1), np.stack([np.concatenate(n[1]) for n in layers], axis=1)
 
     def prepare(self, rows: int) -> None:
         """Have the tables ready up to `rows`."""

@@ -7,6 +7,7 @@ import platform
 import statistics
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def summarise(measured: Measured, command: Sequence[str]) -> results.Results:
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         model=_model(measured),
         workload=results.Workload(**dataclasses.asdict(measured.workload)),
-        settings=dataclasses.asdict(measured.config),
+        settings=_as_json_has_it(dataclasses.asdict(measured.config)),
         load_seconds=measured.load_seconds,
         ttft_seconds=statistics.median(a.ttft_seconds for a in measured.answers),
         prefill=_prefill(measured),
@@ -43,6 +44,11 @@ def summarise(measured: Measured, command: Sequence[str]) -> results.Results:
         layers=_layers(measured),
         timeline=_timeline(token),
     )
+
+
+def _as_json_has_it(settings: dict[str, Any]) -> dict[str, Any]:
+    """So that settings from a file equal those of a run."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
 
 
 def spread(values: Sequence[float]) -> float:

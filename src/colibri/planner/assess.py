@@ -1,7 +1,7 @@
 """From a model's directory to the whole document: what fits, what it is worth, what would help."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,6 +20,7 @@ from colibri.planner.budget import Machine, this_machine
 from colibri.planner.document import Document, ModelEntry, document
 from colibri.planner.forecast import Rates, forecast
 from colibri.planner.model import AsConverted, Model, streamed_layers
+from colibri.planner.usage import recorded_popularity
 
 _READERS = 4  # to measure the disk with, where the setting leaves it open
 
@@ -34,9 +35,12 @@ class Wishes:
     memory: float | None = None
 
 
-def open_outline(path: Path) -> Container:
-    """A model that may be headers only, and of a family that cannot be run yet."""
-    return open_container(path, lambda c: outline_for(c).weights_of(c), incomplete=True)
+def open_outline(path: Path, others: Sequence[Path] = ()) -> Container:
+    """A model that may be headers only, and of a family that cannot be run yet. others: directories
+    with more of its files."""
+    return open_container(
+        path, lambda c: outline_for(c).weights_of(c), others=others, incomplete=True
+    )
 
 
 def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Document:
@@ -49,7 +53,11 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
     cpu.configure_as_asked(config.threads, config.cpu)
     question = _question(config, container.config, outline, model, machine, wishes)
     plan = question.plan()
-    question = dataclasses.replace(question, rates=_rates(config, container, wishes))
+    question = dataclasses.replace(
+        question,
+        rates=_rates(config, container, wishes),
+        popularity=recorded_popularity(config, container),
+    )
     smallest = dataclasses.replace(config, ram="1B")
     schemes = sorted({layer.layout.scheme for layer in streamed_layers(model).values()})
     entry = ModelEntry(
@@ -67,7 +75,7 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
         plan,
         dataclasses.replace(question, config=smallest).plan().peak_bytes,
         question.rates,
-        forecast(plan, model, question.rates),
+        forecast(plan, model, question.rates, question.popularity),
         advise(question),
     )
 

@@ -84,6 +84,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int
     least_bytes: int  # the smallest budget that works with these settings
     items: list[ItemEntry]
+    pin_bytes: int  # of the experts' item, at most
     context: int
     prefill_chunk: int
     trunk_bits: TrunkBits
@@ -123,6 +124,7 @@ def document(
         peak_bytes=plan.peak_bytes,
         least_bytes=least_bytes,
         items=[ItemEntry(name=i.name, bytes=i.nbytes, reason=i.reason) for i in plan.items()],
+        pin_bytes=plan.pin_bytes,
         context=plan.context,
         prefill_chunk=plan.prefill_chunk,
         trunk_bits=plan.trunk_bits,

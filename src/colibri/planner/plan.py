@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
+from colibri.experts.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
 from colibri.planner.budget import MB, Machine, resolve_budget
 from colibri.planner.model import LayerSizes, Model, streamed_layers
@@ -50,6 +51,7 @@ class Plan:
     trunk_bits: TrunkBits
     embed_bits: EmbedBits
     budget_reason: str = ""
+    pin_bytes: int = 0  # of the arena's, at most, for the experts used most
     notes: tuple[str, ...] = ()  # what whoever reads the plan should know
 
     @property
@@ -71,6 +73,7 @@ class Plan:
         held = f"{few}" if few == many else f"{few} to {many}"
         of = max(self.experts_per_layer.values(), default=0)
         bits, embed_bits = bits_text(self.trunk_bits), bits_text(self.embed_bits)
+        pinned = f"; {self.pin_bytes / MB:,.1f} MB pinned at most" if self.pin_bytes else ""
         tied = "" if self.head_bytes else ", which is the head too"
         return [
             Item("process", self.process_bytes, "Python, libraries and working buffers"),
@@ -87,7 +90,11 @@ class Plan:
                 self.activation_bytes,
                 f"prefill in chunks of {self.prefill_chunk} tokens",
             ),
-            Item("experts", self.arena_bytes, f"{held} of {of} a layer, {len(self.slots)} layers"),
+            Item(
+                "experts",
+                self.arena_bytes,
+                f"{held} of {of} a layer, {len(self.slots)} layers{pinned}",
+            ),
         ]
 
     def lines(self) -> list[str]:
@@ -137,6 +144,7 @@ def draft_plan(
     pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
     activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
     slots = _slots(config, layers, room - activations)
+    cached = {n: CachedLayer(slots[n], e.num_experts, e.slot_bytes) for n, e in layers.items()}
     return Plan(
         budget_bytes=budget.nbytes,
         process_bytes=process,
@@ -155,6 +163,7 @@ def draft_plan(
         trunk_bits=trunk.bits,
         embed_bits=trunk.embed_bits,
         budget_reason=budget.reason,
+        pin_bytes=pin_limits(config.pin, cached, sizes.experts_per_token).nbytes,
         notes=budget.notes + _short_of_a_token(slots, layers, sizes.experts_per_token),
     )
 

@@ -18,7 +18,7 @@ import xxhash
 
 from colibri.config import BY_FIELD, user_folder
 from colibri.container.files import list_names, opened, read_range
-from colibri.container.shards import SUFFIX
+from colibri.container.spread import SUFFIX
 from colibri.container.writer import naming_the_file, write_file
 from colibri.errors import ConfigError, ContainerError
 from colibri.hardware import probe

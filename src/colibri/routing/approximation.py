@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from colibri.config.routers import RouterWish
 from colibri.errors import ConfigError
-from colibri.routing.base import FamilyRouter, Router
+from colibri.routing.base import FamilyRouter, Router, RouterFactory
 from colibri.routing.cacheaware import CacheAwareRouter, Residency, Swaps
 from colibri.routing.drawn import GumbelRouter, SoftRouter
 from colibri.routing.noise import Noise
@@ -46,6 +46,12 @@ class Approximation:
         if self.top_p is not None:
             parts.append(f"expert top-p {self.top_p:g}")
         return ", ".join(parts)
+
+    def over(self, make_router: RouterFactory) -> RouterFactory:
+        """The same routers, made from approximate ones."""
+        if not self.changes_anything:
+            return make_router
+        return lambda n, own, experts: make_router(n, self.make(n, own, experts), experts)
 
     def make(self, layer: int, own: Router, experts: int) -> Router:
         """Raises ConfigError where the family's rule is none to build on."""

@@ -4,13 +4,30 @@ from collections.abc import Callable
 
 from colibri.errors import ConfigError
 from colibri.experts.base import CachePolicy
+from colibri.experts.policies.lfru import LeastFrequentlyRecentlyUsed
 from colibri.experts.policies.lru import LeastRecentlyUsed
+from colibri.experts.policies.s3fifo import S3Fifo
+from colibri.experts.policies.slru import SegmentedLRU
+from colibri.experts.policies.tglru import TemporalGroups
 
-POLICIES: dict[str, Callable[[], CachePolicy]] = {"lru": LeastRecentlyUsed}
+POLICIES: dict[str, Callable[[], CachePolicy]] = {
+    "lru": LeastRecentlyUsed,
+    "slru": SegmentedLRU,
+    "lfru": LeastFrequentlyRecentlyUsed,
+    "s3fifo": S3Fifo,
+    "tglru": TemporalGroups,
+}
+
+
+# What auto stands for: in replays the best, or as good as the best, at every ratio of slots a layer
+# to the experts that a token wants of it (docs/cache.md).
+AUTO = "lfru"
 
 
 def make_policy(name: str) -> CachePolicy:
-    """Raises ConfigError for a name that is none."""
+    """name: of POLICIES, or auto. Raises ConfigError for a name that is none."""
+    name = AUTO if name == "auto" else name
     if name not in POLICIES:
-        raise ConfigError(f"cache policy {name!r} is unknown; there is: {', '.join(POLICIES)}")
+        known = ", ".join(("auto", *POLICIES))
+        raise ConfigError(f"cache policy {name!r} is unknown; there is: {known}")
     return POLICIES[name]()

@@ -26,12 +26,13 @@ def tune(
     wishes: Wishes,
     say: Say = lambda text: None,
 ) -> Found:
-    """given: settings that the user has decided, which are not tried.
+    """given: settings that the user has decided, which are not tried. Nothing that a trial does
+    is remembered as use of the model.
 
     Every trial has the budget that the first one had, so none takes more than the plan. Raises
     ColibriError if the model cannot be run as it is.
     """
-    base = replace(config, profile="off", ram=_fixed(config))
+    base = replace(config, profile="off", usage="off", ram=_fixed(config))
     search = Search(base, runner, wishes, say)
     try:
         start = search.start()

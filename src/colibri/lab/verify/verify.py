@@ -8,7 +8,7 @@ from pathlib import Path
 
 import colibri
 from colibri.container.reader import Container, open_container
-from colibri.errors import ConfigError
+from colibri.errors import ConfigError, ContainerError
 from colibri.lab.prompts import prompt_ids
 from colibri.lab.verify import results
 from colibri.lab.verify.records import MATRICES, compare_experts
@@ -37,6 +37,10 @@ def verify(
     if family_for(b.config) != family or family.parse(b.config) != config:
         raise ConfigError(
             f"{converted} is no conversion of {source}: their config.json describe two models"
+        )
+    if lost := a.expert_layers().keys() ^ b.expert_layers().keys():
+        raise ContainerError(
+            f"{converted}: the experts of layer {min(lost)} are in only one of the two models"
         )
     experts = _experts(a, b, sample, progress)
     trunk = _trunk(a, b, progress)

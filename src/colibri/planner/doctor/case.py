@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 from colibri.config import EngineConfig
 from colibri.container.files import list_names
+from colibri.container.header import TensorInfo
 from colibri.container.jsonfile import read_json
 from colibri.container.lookalike import refuse_foreign
 from colibri.container.manifest import Manifest, read_manifest
 from colibri.container.reader import Container, open_container
-from colibri.container.shards import SUFFIX
+from colibri.container.shards import read_shards
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
+from colibri.container.spread import SUFFIX
 from colibri.errors import ColibriError, ContainerError
 from colibri.hardware.host import Host
 from colibri.hardware.iobench import DiskRate, Extent
@@ -63,8 +65,9 @@ class ModelFiles:
     """A model's directory. What cannot be read raises its ColibriError at the first time, and
     Unavailable at every later one, so that each defect is told once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, others: Sequence[Path] = ()) -> None:
         self.path = path
+        self.others = others  # more directories that hold weights of the model
         self._known: dict[str, Any] = {}
 
     @property
@@ -98,7 +101,8 @@ class ModelFiles:
     def container(self) -> Container:
         weights = self.family.weights
         return self._once(
-            "container", lambda: open_container(self.path, lambda _: weights(self.parsed))
+            "container",
+            lambda: open_container(self.path, lambda _: weights(self.parsed), others=self.others),
         )
 
     @property
@@ -121,8 +125,18 @@ class ModelFiles:
         return [Extent(file, i * _EXTENT_BYTES, _EXTENT_BYTES) for file, i in places[::step]]
 
     @property
+    def stored(self) -> dict[str, TensorInfo]:
+        """Every tensor of a model as downloaded, by name."""
+        return self._once("shards", lambda: read_shards(self.path, self.others))
+
+    @property
     def weight_files(self) -> list[Path]:
-        return [self.path / name for name in self.names if name.endswith(SUFFIX)]
+        """In all directories of the model."""
+        return self._once("weights", self._weight_files)
+
+    def _weight_files(self) -> list[Path]:
+        folders = [(self.path, self.names), *((d, list_names(d)) for d in self.others)]
+        return [d / name for d, names in folders for name in names if name.endswith(SUFFIX)]
 
     def _listed(self) -> list[str]:
         names = list_names(self.path)

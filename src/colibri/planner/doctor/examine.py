@@ -13,6 +13,7 @@ from colibri.planner.doctor import (
     processor,
     records,
     settings,
+    sidecars,
     text,
     weights,
 )
@@ -46,6 +47,8 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("disk.speed", disk.speed, "look at the system's log: the disk or file system fails"),
     ("disk.open_files", disk.open_files, ""),
     ("disk.writable", disk.writable, ""),
+    ("sidecars.usage", sidecars.usage, "see that the file can be read, or name another (--usage)"),
+    ("sidecars.mirrors", sidecars.mirrors, sidecars.MIRROR_FIX),
     ("settings.variables", settings.variables, ""),
     ("settings.file", settings.config_file, "correct the file, or move it away"),
     ("settings.profile", settings.profile, "run `coli tune` again"),

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from colibri.container.direct import DirectFiles
 from colibri.container.files import opened
-from colibri.container.manifest import FileEntry
 from colibri.errors import ColibriError
-from colibri.planner.doctor.case import Case
+from colibri.planner.doctor.case import Case, ModelFiles
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, skipped
 from colibri.planner.doctor.weights import AGAIN
 
@@ -34,7 +33,7 @@ def hashes(case: Case) -> Sequence[Found]:
         return [skipped("--hash reads every file and compares it with its known hash")]
     model = case.model
     if model.converted:
-        known = list(_of_manifest(model.path, model.manifest.files))
+        known = list(_of_manifest(case.model))
     else:
         known = list(_of_download(model.weight_files))
     if not known:
@@ -44,8 +43,10 @@ def hashes(case: Case) -> Sequence[Found]:
     return list(at_most_a_few(found)) or [passed(what)]
 
 
-def _of_manifest(path: Path, files: Sequence[FileEntry]) -> Iterator[_Known]:
-    yield from (_Known(path / entry.name, entry.sha256) for entry in files)
+def _of_manifest(model: ModelFiles) -> Iterator[_Known]:
+    places = {file.name: file for file in model.weight_files}
+    for entry in model.manifest.files:
+        yield _Known(places.get(entry.name, model.path / entry.name), entry.sha256)
 
 
 def _of_download(files: Sequence[Path]) -> Iterator[_Known]:

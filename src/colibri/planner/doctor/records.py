@@ -12,7 +12,6 @@ from colibri.container.files import opened, read_range
 from colibri.container.header import TensorInfo
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.pieces import FLOAT_DTYPES
-from colibri.container.shards import read_shards
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.errors import ColibriError
 from colibri.kernels.packing import NonFiniteError, check_finite
@@ -84,7 +83,7 @@ def _checksums(case: Case, places: Sequence[Place]) -> Iterator[Found]:
 
 
 def _finite(case: Case) -> Sequence[Found]:
-    weights = [t for t in read_shards(case.model.path).values() if t.dtype in FLOAT_DTYPES]
+    weights = [t for t in case.model.stored.values() if t.dtype in FLOAT_DTYPES]
     total, done, found = sum(t.nbytes for t in weights), 0, []
     with contextlib.closing(DirectFiles()) as files:
         for tensor in weights:

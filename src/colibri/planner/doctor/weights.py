@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from colibri.container.header import read_header
-from colibri.container.shards import SUFFIX, read_shards
 from colibri.container.spec import MANIFEST_NAME
+from colibri.container.spread import SUFFIX
 from colibri.errors import ColibriError
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, warned
@@ -35,10 +35,14 @@ def shards(case: Case) -> Sequence[Found]:
     model = case.model
     if model.converted:
         where, listed = model.path / MANIFEST_NAME, {e.name for e in model.manifest.files}
-        if lost := sorted(listed - set(model.names)):
+        here = {file.name for file in model.weight_files}.union(model.names)
+        if lost := sorted(listed - here):
             return _lost(model.path, lost)
     else:
-        where, listed = model.path, {t.file.name for t in read_shards(model.path).values()}
+        where, listed = (
+            model.path,
+            {t.file.name for t in model.stored.values()},
+        )
     stray = [file.name for file in model.weight_files if file.name not in listed]
     if stray:
         what = f"not part of this model: {', '.join(stray[:5])}" + (", ..." if stray[5:] else "")

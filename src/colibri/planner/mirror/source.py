@@ -23,12 +23,15 @@ def check_source(
     model: Path,
     layers_of: LayersOf,
     step: Step,
+    others: Sequence[Path],
 ) -> None:
     """`files` are those whose own content is right. A shard needs its counterpart only; hot records
     need a model that can be opened."""
     for file in files:
         if file.kind == "shard":
-            _check_shard(verdict, file, model / file.name, step)
+            places = [directory / file.name for directory in (model, *others)]
+            found = next((place for place in places if place.is_file()), places[0])
+            _check_shard(verdict, file, found, step)
     records = [file for file in files if file.kind == "records"]
     if not records:
         return

@@ -101,7 +101,7 @@ def _plan(model: Model, target: Path, heat: Heat, wishes: Wishes, ledger: Ledger
     if wishes.unit == "records" and plan.share is None and plan.experts < plan.experts_total:
         raise ConfigError(
             "which experts are hot is not known, and there is no room for all: run the model for a "
-            "while first, name counts with --usage, or copy whole files with --unit shards"
+            "while first, name counts with --heat, or copy whole files with --unit shards"
         )
     return plan
 

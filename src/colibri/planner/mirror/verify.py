@@ -31,11 +31,13 @@ def verify_mirror(
     model: Path | None,
     layers_of: LayersOf,
     step: Step = lambda nbytes: None,
+    others: Sequence[Path] = (),
 ) -> Verdict:
     """Every file of the mirror is read once, and with a model the model's counterpart too.
 
-    step: called every few MB, may raise to stop. Raises ConfigError where there is neither receipt
-    nor model, ContainerError where there is no directory.
+    others: directories with more of the model's files. step: called every few MB, may raise to
+    stop. Raises ConfigError where there is neither receipt nor model, ContainerError where there
+    is no directory.
     """
     list_names(directory)
     try:
@@ -45,7 +47,7 @@ def verify_mirror(
         verdict.fail("invalid receipt", RECEIPT_NAME, str(error))
         return verdict
     if receipt is not None:
-        return _by_receipt(directory, receipt, model, layers_of, step)
+        return _by_receipt(directory, receipt, model, layers_of, step, others)
     if model is None:
         raise ConfigError(
             f"{directory}: has no receipt ({RECEIPT_NAME}), so give the model with --model; an "
@@ -60,6 +62,7 @@ def _by_receipt(
     model: Path | None,
     layers_of: LayersOf,
     step: Step,
+    others: Sequence[Path],
 ) -> Verdict:
     verdict = Verdict("receipt")
     if not is_whole(receipt):
@@ -70,7 +73,7 @@ def _by_receipt(
     sound = [f for f in _once(verdict, files) if _check_file(verdict, directory, receipt, f, step)]
     _check_records_once(verdict, directory, sound)
     if model is not None:
-        check_source(verdict, directory, receipt, sound, model, layers_of, step)
+        check_source(verdict, directory, receipt, sound, model, layers_of, step, others)
     return verdict
 
 

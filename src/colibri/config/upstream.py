@@ -1,0 +1,141 @@
+"""Variables that users of the C engine know: which of our names each is, or that it is none.
+
+The first name of a setting stands with it (`Setting.upstream`), the others here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from colibri.config.settings import BY_FIELD, SETTINGS, Upstream
+from colibri.config.sizes import shown
+from colibri.errors import ConfigError
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _pilot_real(text: str) -> str:
+    return "off" if text.strip() == "0" else text
+
+
+def _autopin(text: str) -> str:
+    return {"1": "auto"}.get(text.strip(), text)
+
+
+FURTHER: tuple[tuple[str, Upstream], ...] = (
+    ("readers", Upstream("PIPE_WORKERS", _same)),
+    ("lookahead", Upstream("PILOT_REAL", _pilot_real, "0 (off) or a number of layers")),
+    ("pin", Upstream("AUTOPIN", _autopin, "1 (auto) or 0")),
+)
+
+
+@dataclass(frozen=True)
+class SamplingName:
+    """A variable that stands for a flag of sampling. `common`: also other programs' variable, so
+    a value that is no number is not meant for us."""
+
+    env: str
+    field: str  # of SamplingParams
+    kind: type[int] | type[float]
+    common: bool = False
+
+    def read(self, environ: Mapping[str, str]) -> float | None:
+        text = environ.get(self.env, "").strip()
+        try:
+            return self.kind(text) if text else None
+        except ValueError:
+            if self.common:
+                return None
+            raise ConfigError(f"{self.env}: {shown(text)} is not a number") from None
+
+
+SAMPLING_NAMES: tuple[SamplingName, ...] = (
+    SamplingName("COLI_TEMP", "temperature", float),
+    SamplingName("TEMP", "temperature", float, common=True),  # often a folder
+    SamplingName("NGEN", "max_tokens", int, common=True),
+    SamplingName("SEED", "seed", int, common=True),
+)
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A variable of a feature that is not here, or is not switched. `quiet`: values that ask for
+    what happens anyway."""
+
+    env: str
+    says: str
+    quiet: tuple[str, ...] = ("0",)
+
+
+_NO_GPU = "there are no GPU kernels here"
+_NO_DRAFTS = "there is no speculative decoding here"
+_NO_GRAMMARS = "there are no grammars here"
+_FP32_STATE = "keys and values are kept at fp32 here"
+_NO_SUCH_MODE = "experts are never dropped, nor chosen otherwise, by this variable"
+_FITS = "the expert cache always fills --ram"
+
+ABSENT: tuple[Absent, ...] = (
+    Absent("PIPE", "reads always overlap arithmetic here; --readers says how many", ("1",)),
+    Absent("URING", "experts are read by threads here; --readers says how many"),
+    Absent("COLI_MMAP", "experts are read into the cache here, never mapped"),
+    Absent("COUPLE", "lookahead asks the next layer's router here; see --lookahead"),
+    Absent(
+        "PIN", "which experts are pinned follows from --usage here, how many from --pin", ("auto",)
+    ),
+    Absent("USAGE_SAVE", "usage is remembered here unless --usage is off", ("1",)),
+    Absent("COLI_USAGE_DECAY", "how usage ages is told by --usage-half-life here"),
+    Absent("ROUTE_TRACE", "--trace records routing here, in a form of its own"),
+    Absent("CAP_RAISE", _FITS, ("0", "1")),
+    Absent("RSS_GUARD_GB", "--ram is the bound of the whole process here"),
+    Absent("COLI_RAM_OVERCOMMIT", "what does not fit --ram is refused here"),
+    Absent("TRUNK_RESIDENT_LAYERS", "the whole trunk is in memory here; see --trunk-bits"),
+    Absent("DRAFT", _NO_DRAFTS),
+    Absent("SPEC_PIN", _NO_DRAFTS),
+    Absent("GRAMMAR", _NO_GRAMMARS),
+    Absent("SCHEMA", _NO_GRAMMARS),
+    Absent("CACHE_ROUTE", "that is --router cache-aware:J=2,M=12 here"),
+    Absent("DEGRADE_ZERO", _NO_SUCH_MODE),
+    Absent("EXPERT_BUDGET", _NO_SUCH_MODE),
+    Absent("KVSAVE", "conversations are not kept on disk here"),
+    Absent("KV8", _FP32_STATE),
+    Absent("KV_TQ", _FP32_STATE),
+    Absent("COLI_COMPACT", "a conversation longer than the context is refused here"),
+    Absent("CUDA_EXPERT_GB", _NO_GPU),
+    Absent("COLI_CUDA", _NO_GPU),
+)
+
+
+def names_of(field: str) -> Iterator[Upstream]:
+    """The variables of the C engine that stand for a setting; the first that is set counts."""
+    first = BY_FIELD[field].upstream
+    if first is not None:
+        yield first
+    yield from (upstream for name, upstream in FURTHER if name == field)
+
+
+def sampling_from(environ: Mapping[str, str]) -> dict[str, float]:
+    """Fields of SamplingParams that the C engine's variables give. Raises ConfigError."""
+    given: dict[str, float] = {}
+    for name in SAMPLING_NAMES:
+        value = name.read(environ)
+        if value is not None:
+            given.setdefault(name.field, value)
+    return given
+
+
+def notices(environ: Mapping[str, str]) -> list[str]:
+    """One line for each variable that is set and does nothing here."""
+    return [
+        f"{absent.env} is set, but {absent.says}"
+        for absent in ABSENT
+        if environ.get(absent.env, "").strip() not in ("", *absent.quiet)
+    ]
+
+
+def known_names() -> set[str]:
+    """All variables of the C engine that are read or answered for."""
+    of_settings = {u.env for setting in SETTINGS for u in names_of(setting.field)}
+    return of_settings | {n.env for n in SAMPLING_NAMES} | {a.env for a in ABSENT}

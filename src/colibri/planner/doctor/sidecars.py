@@ -1,0 +1,49 @@
+"""Checks of what belongs to a model and lies beside it or elsewhere: usage, mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from colibri.container.mirror import main_layers, model_identity, survey
+from colibri.errors import ColibriError
+from colibri.experts.usagefile import Subject, UsageFile
+from colibri.experts.usagelog import usage_path
+from colibri.planner.doctor.case import Case
+from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
+
+MIRROR_FIX = "`coli mirror verify` says what is wrong; `coli mirror stage` makes it anew"
+
+
+def usage(case: Case) -> Sequence[Found]:
+    """What is remembered of which experts are used is whole and of this model."""
+    container, wish = case.model.container, case.config.usage
+    name = container.path.absolute().name
+    subject = Subject.of(name, container.config, main_layers(container.expert_layers()))
+    embedded = case.config.model is None
+    path = usage_path(wish, case.model.path, subject, case.machine.environ, embedded=embedded)
+    if path is None or not path.exists():
+        return [passed("no use of experts is remembered yet" if path else "usage is switched off")]
+    found = UsageFile(path, subject, case.config.usage_half_life).read()
+    fix = "nothing needs to be done: it is set aside at the next save; `coli usage reset` does now"
+    if found.problems:
+        return [warned(problem, path, fix=fix) for problem in found.problems[:3]]
+    return [passed(f"the use of experts over {found.counts.tokens:,} tokens is remembered", path)]
+
+
+def mirrors(case: Case) -> Sequence[Found]:
+    """Each mirror holds copies of this model, whose sizes and headers are right."""
+    if not case.config.mirror:
+        return [skipped("no mirror is named (--mirror)")]
+    layers = main_layers(case.model.container.expert_layers())
+    identity, found = model_identity(layers), []
+    for directory in map(Path, case.config.mirror):
+        try:
+            copies = survey(directory, layers, identity)
+        except (ColibriError, OSError) as error:
+            found.append(failed(str(error), directory, fix=MIRROR_FIX))
+            continue
+        found += [warned(f"left out: {why}", directory, fix=MIRROR_FIX) for why in copies.refused]
+        what = f"copies of {len(copies.shards)} files and {len(copies.records)} hot records"
+        found.append(passed(what, directory))
+    return found

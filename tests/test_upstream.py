@@ -1,0 +1,72 @@
+"""Variables of the C engine: each is ours under another name, or answered for."""
+
+import re
+
+import pytest
+
+from colibri.config import SETTINGS, unknown_variables
+from colibri.config.upstream import (
+    ABSENT,
+    SAMPLING_NAMES,
+    known_names,
+    names_of,
+    notices,
+    sampling_from,
+)
+from colibri.errors import ConfigError
+from colibri.sampling import SamplingParams
+
+# The variables that the C engine's own pages name for the features of its command line.
+SURVEYED = set(
+    re.findall(
+        r"\w+",
+        "RAM_GB CAP CAP_RAISE CTX DIRECT PIPE PIPE_WORKERS PILOT PILOT_REAL DRAFT SPEC_PIN TEMP "
+        "SEED NGEN CUDA_EXPERT_GB KVSAVE GRAMMAR SCHEMA URING CACHE_ROUTE DEGRADE_ZERO "
+        "RSS_GUARD_GB COLI_MODEL COLI_MODEL_MIRROR COLI_DISK_WEIGHTS COLI_MODEL_DIRS COLI_NUMA "
+        "PIN PIN_GB AUTOPIN USAGE_SAVE COLI_USAGE_DECAY ROUTE_TRACE COLI_USAGE COLI_TEMP COLI_MMAP "
+        " COLI_PREFILL_CHUNK COLI_DEBUG",
+    )
+)
+
+
+def test_every_surveyed_variable_is_known() -> None:
+    assert {name for name in SURVEYED if not name.startswith("COLI_")} <= known_names()
+    assert unknown_variables(dict.fromkeys(SURVEYED, "x")) == []
+
+
+def test_a_variable_means_one_thing() -> None:
+    names = [u.env for s in SETTINGS for u in names_of(s.field)]
+    names += [n.env for n in SAMPLING_NAMES] + [a.env for a in ABSENT] + [s.env for s in SETTINGS]
+    # Some of our own names are the C engine's: COLI_MODEL_MIRROR and COLI_MIRROR are two.
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"COLI_TEMP": "0.5", "TEMP": "0.9"}, {"temperature": 0.5}),
+        ({"TEMP": "0"}, {"temperature": 0.0}),
+        ({"TEMP": "/var/tmp"}, {}),
+        ({"SEED": "7", "NGEN": "64"}, {"seed": 7, "max_tokens": 64}),
+        ({"SEED": "x", "NGEN": "", "COLI_TEMP": ""}, {}),
+    ],
+)
+def test_sampling(environ: dict[str, str], expected: dict[str, float]) -> None:
+    assert sampling_from(environ) == expected
+    SamplingParams(**sampling_from(environ))  # type: ignore[arg-type]
+
+
+def test_a_temperature_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"COLI_TEMP: 'hot' is not a number"):
+        sampling_from({"COLI_TEMP": "hot"})
+
+
+@pytest.mark.parametrize("absent", ABSENT, ids=lambda a: a.env)
+def test_what_is_not_here_is_said_once(absent: object) -> None:
+    assert notices({absent.env: "5"}) == [f"{absent.env} is set, but {absent.says}"]  # type: ignore[attr-defined]
+    assert notices(dict.fromkeys(absent.quiet, "") | {absent.env: absent.quiet[0]}) == []  # type: ignore[attr-defined]
+
+
+def test_flags_that_notices_name_exist() -> None:
+    flags = {s.flag for s in SETTINGS}
+    assert {flag for a in ABSENT for flag in re.findall(r"--[a-z-]+", a.says)} <= flags
