@@ -78,10 +78,6 @@ class EngineConfig:
     cpu: CpuPath = "auto"
     direct: Direct = "auto"
     lookahead: Lookahead = "auto"
-    router: str = "own"
-    experts_per_token: int | None = None
-    expert_top_p: float | None = None
-    approx_check: int | Literal["auto", "off"] = "auto"
     policy: Policy = "auto"
     cache_scope: CacheScope = "layer"
     trace: str | None = None
@@ -92,6 +88,10 @@ class EngineConfig:
     model_dirs: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
+    router: str = "own"
+    experts_per_token: int | None = None
+    expert_top_p: float | None = None
+    approx_check: int | Literal["auto", "off"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
