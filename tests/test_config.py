@@ -114,6 +114,8 @@ _EXAMPLES = {
     "cpu": "avx2",
     "direct": "on",
     "lookahead": "2",
+    "router": "cache-aware:J=1",
+    "expert_top_p": "0.9",
     "policy": "lfru",
     "cache_scope": "global",
     "trace": "run.trace",

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from colibri.config import EngineConfig
+from colibri.config.routers import parse_router
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
+from colibri.engine.check import ApproxCost, ExactCheck
 from colibri.engine.engine import Engine
 from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
@@ -25,6 +28,8 @@ from colibri.experts.usagelog import UsageLog, usage_path
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.layers.decoder import Decoder
+from colibri.layers.exact import exact_twin, telling_positions
 from colibri.layers.lookahead import with_lookahead
 from colibri.layers.traced import with_tracer
 from colibri.models.loader import TrunkLoader
@@ -34,11 +39,15 @@ from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.trunk import bits_text
 from colibri.planner.usage import popularity
+from colibri.routing.approximation import Approximation
 from colibri.routing.base import RouterFactory, own_router
+from colibri.routing.cacheaware import Residency
 from colibri.routing.trace import Header, LayerFacts
 from colibri.routing.tracing import Tracer
 
 logger = logging.getLogger("colibri")
+
+CHECK_EVERY = 16  # tokens, where the exact experts may have to be read
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,22 @@ class Stats:
     rss_bytes: int
     peak_rss_bytes: int
     drives: tuple[DriveStats, ...] = ()  # where experts are read from several
+    # Of approximate routing: the checked tokens' sums, and what `cache-aware` did.
+    approx_tokens: int = 0  # decoded tokens that were checked
+    approx_agreed: int = 0  # of them, those whose likeliest next token is the exact one
+    approx_kl: float = 0.0  # KL(exact || approximate), in nats, added up
+    approx_seconds: float = 0.0  # that checking took; in no other figure
+    approx_bytes_read: int = 0  # for checking; in bytes_read too
+    experts_chosen: int = 0  # by `cache-aware`
+    experts_swapped: int = 0  # among them: chosen because they were at hand
+
+    @property
+    def approx_agreement(self) -> float | None:
+        return self.approx_agreed / self.approx_tokens if self.approx_tokens else None
+
+    @property
+    def approx_mean_kl(self) -> float | None:
+        return self.approx_kl / self.approx_tokens if self.approx_tokens else None
 
 
 def open_model(path: Path, config: EngineConfig) -> Container:
@@ -121,6 +146,12 @@ class Runtime:
             cancelled=watch.cancelled,
             note=log.recorder.note,
         )
+        approximation = self._approximation = Approximation(
+            parse_router(config.router),
+            config.experts_per_token,
+            config.expert_top_p,
+            Residency(experts.at_hand),
+        )
         with ExitStack() as ends:
             ends.callback(experts.close)
             if self.tracer is not None:
@@ -129,9 +160,14 @@ class Runtime:
             learning = Learning(log, pins, experts, config.policy)
             ends.callback(learning.close)
             bits = self.plan.trunk_bits, self.plan.embed_bits
-            loader = TrunkLoader(container, *bits, planes, make_router)
+            router_bits: Literal["source", 8] = 8 if approximation.int8_gates else "source"
+            routers = approximation.over(make_router)
+            loader = TrunkLoader(container, *bits, planes, routers, router_bits)
             model = family.build(model_config, loader, experts)
+            check = _check(config, approximation, model, self.plan, experts)
             model = with_lookahead(model, experts, config.lookahead)
+            if approximation.noise is not None:
+                model = telling_positions(model, approximation.noise.tell)
             model = with_tracer(model, self.tracer)
             at_end = ends.pop_all().close
         guard = self._guard = MemoryGuard(self.plan.budget_bytes, probe.rss_bytes, experts)
@@ -144,8 +180,10 @@ class Runtime:
             bytes_read=lambda: experts.stats().bytes_read,
             after_step=guard.after,
             clock=clock,
+            check=check,
             turn_ended=learning.turn_ended,
         )
+        self._cost = ApproxCost() if check is None else check.cost
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
 
@@ -160,7 +198,10 @@ class Runtime:
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
             f"{_drives_text(experts.drives)}{_profile_text(config)}"
         )
-        _warn(config, self.plan)
+        self.approximate = approximation.text()
+        if self.approximate:
+            self.load_line += f", approximate: {self.approximate}"
+        _warn(config, self.plan, self.approximate)
         if config.verify_reads == "on" and not all(layer.record for layer in layers.values()):
             logger.warning(
                 "--verify-reads: a model as downloaded has no checksums of its experts, so none is "
@@ -203,6 +244,13 @@ class Runtime:
             loaded_rss_bytes=self._loaded_rss_bytes,
             rss_bytes=rss,
             peak_rss_bytes=max(rss, probe.peak_rss_bytes()),
+            approx_tokens=self._cost.tokens,
+            approx_agreed=self._cost.agreed,
+            approx_kl=self._cost.kl,
+            approx_seconds=self._cost.seconds,
+            approx_bytes_read=self._cost.bytes_read,
+            experts_chosen=self._approximation.swaps.chosen,
+            experts_swapped=self._approximation.swaps.swapped,
         )
 
 
@@ -257,8 +305,34 @@ def _profile_text(config: EngineConfig) -> str:
     return f", profile {Path(config.profile).name}" if taken else ""
 
 
-def _warn(config: EngineConfig, plan: Plan) -> None:
-    """Of a precision that is not what one may think."""
+def _check(
+    config: EngineConfig,
+    approximation: Approximation,
+    model: Decoder,
+    plan: Plan,
+    experts: StreamedExperts,
+) -> ExactCheck | None:
+    if not approximation.changes_anything or config.approx_check == "off":
+        return None
+    every = config.approx_check
+    if every == "auto":
+        every = 1 if plan.slots == plan.experts_per_layer else CHECK_EVERY
+    return ExactCheck(
+        exact_twin(model),
+        every,
+        bytes_read=lambda: experts.stats().bytes_read,
+        aside=lambda: approximation.resident.keep(plan.slots),
+    )
+
+
+def _warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
+    """Of a precision that is not what one may think, and of what is approximate."""
+    if approximate:
+        logger.warning(
+            "%s: the text is not the model's own; what that costs is measured%s",
+            approximate,
+            "" if config.approx_check != "off" else " unless --approx-check is off, as here",
+        )
     for part in ("trunk", "embed"):
         asked, got = getattr(config, f"{part}_bits"), getattr(plan, f"{part}_bits")
         # 8 is the embedding's default: a model stored at 4 is no surprise to who did not ask.

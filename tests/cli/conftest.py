@@ -38,6 +38,13 @@ class Stats:
     loaded_rss_bytes: int = 40_000_000
     rss_bytes: int = 50_000_000
     peak_rss_bytes: int = 60_000_000
+    approx_tokens: int = 0
+    approx_agreed: int = 0
+    approx_kl: float = 0.0
+    approx_seconds: float = 0.0
+    approx_bytes_read: int = 0
+    experts_chosen: int = 0
+    experts_swapped: int = 0
     drives: tuple[Any, ...] = ()
 
 

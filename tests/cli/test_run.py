@@ -137,6 +137,29 @@ def test_without_reads_ahead_there_is_no_line_of_them(coli: Any, llm: Any) -> No
     outcome = coli("run", "x")
     assert "disk " in outcome.err
     assert "ahead " not in outcome.err
+    assert "approx " not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("counted", "says"),
+    [
+        (
+            {"approx_tokens": 200, "approx_agreed": 150, "approx_kl": 5.0},
+            "approx   75.0 % of 200 tokens checked agree with exact routing, KL 0.0250",
+        ),
+        (
+            {"experts_chosen": 1000, "experts_swapped": 125},
+            "approx   12.5 % of the experts swapped for resident ones",
+        ),
+    ],
+)
+def test_what_approximate_routing_cost_has_a_line(
+    coli: Any, llm: Any, counted: dict[str, Any], says: str
+) -> None:
+    llm.counted = counted
+    outcome = coli("run", "x")
+    assert says in outcome.err
+    assert ("those of checking included" in outcome.err) == ("approx_tokens" in counted)
 
 
 def test_reads_ahead_have_a_line(coli: Any, llm: Any) -> None:

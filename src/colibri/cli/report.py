@@ -37,6 +37,13 @@ _COUNTERS = (
     "lookahead_right",
     "guard_shrinks",
     "guard_bytes",
+    "approx_tokens",
+    "approx_agreed",
+    "approx_kl",
+    "approx_seconds",
+    "approx_bytes_read",
+    "experts_chosen",
+    "experts_swapped",
 )
 
 CUT_OFF = "cut off at its longest (--max-tokens, --context)"
@@ -65,11 +72,13 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"{figures.duration(stats.decode_seconds)} "
         f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended}",
         f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
-        f"({figures.share(stats.hits, used)} hits)",
+        f"({figures.share(stats.hits, used)} hits)"
+        f"{', those of checking included' if stats.approx_tokens else ''}",
         f"disk     {figures.size(stats.bytes_read)} read, "
         f"{figures.duration(stats.wait_seconds)} waited for reads",
         *_drives(stats),
         *_ahead(stats),
+        *_approximate(stats),
         f"memory   {figures.size(stats.rss_bytes)} resident, "
         f"{figures.size(stats.peak_rss_bytes)} at most, "
         f"of a budget of {figures.size(budget_bytes)}{_guarded(stats)}",
@@ -100,6 +109,22 @@ def _ahead(stats: Stats) -> list[str]:
         f"{stats.prefetch_useful:,} useful, {figures.size(stats.prefetch_wasted_bytes)} wasted; "
         f"{figures.share(stats.lookahead_right, stats.lookahead_missing)} of the missing guessed"
     ]
+
+
+def _approximate(stats: Stats) -> list[str]:
+    """What approximate routing cost, where it was checked, and what cache-aware routing did."""
+    parts = []
+    if stats.approx_tokens:
+        parts.append(
+            f"{figures.share(stats.approx_agreed, stats.approx_tokens)} of "
+            f"{figures.count(stats.approx_tokens, 'token')} checked agree with exact routing, "
+            f"KL {stats.approx_kl / stats.approx_tokens:.4f}; checking took "
+            f"{figures.duration(stats.approx_seconds)} and {figures.size(stats.approx_bytes_read)}"
+        )
+    if stats.experts_chosen:
+        swapped = figures.share(stats.experts_swapped, stats.experts_chosen)
+        parts.append(f"{swapped} of the experts swapped for resident ones")
+    return [f"approx   {'; '.join(parts)}"] if parts else []
 
 
 def _first_token(seconds: float) -> str:

@@ -42,6 +42,10 @@ class EngineSettings(TypedDict, total=False):
     cpu: CpuPath
     direct: Direct
     lookahead: Lookahead
+    router: str
+    experts_per_token: int | None
+    expert_top_p: float | None
+    approx_check: int | Literal["auto", "off"]
     policy: Policy
     cache_scope: CacheScope
     trace: str | None
@@ -84,6 +88,10 @@ class EngineConfig:
     model_dirs: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
+    router: str = "own"
+    experts_per_token: int | None = None
+    expert_top_p: float | None = None
+    approx_check: int | Literal["auto", "off"] = "auto"
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:

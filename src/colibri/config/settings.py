@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from colibri.config.routers import ROUTER_FORM, router_text, share
 from colibri.config.sizes import LARGEST_BYTES, bad_size, parse_bytes, shown
 from colibri.errors import ConfigError
 
@@ -86,6 +87,20 @@ def _whole(low: int, high: int) -> Callable[[object], int]:
         return int(text)
 
     return parse
+
+
+def _auto_off_or(parse: Callable[[object], int]) -> Callable[[object], int | str]:
+    either = _auto_or(parse)
+
+    def parse_any(value: object) -> int | str:
+        if isinstance(value, str) and value.strip().lower() == "off":
+            return "off"
+        try:
+            return either(value)
+        except ConfigError as error:
+            raise ConfigError(f"{error} or off") from None
+
+    return parse_any
 
 
 def _auto_or(parse: Callable[[object], int]) -> Callable[[object], int | str]:
@@ -334,6 +349,31 @@ SETTINGS: tuple[Setting, ...] = (
         "auto or numbers, a comma between them",
         "How much to read from the model's and each mirror's drive: 2,1; auto measures it.",
         _weights,
+    ),
+    Setting(
+        "router",
+        ROUTER_FORM,
+        "Which experts a token goes to; all but own are approximate.",
+        router_text,
+    ),
+    Setting(
+        "experts_per_token",
+        "1 to 1024",
+        "Approximate: that many experts a token instead of the model's own number.",
+        _whole(1, 1024),
+    ),
+    Setting(
+        "expert_top_p",
+        "above 0, up to 1",
+        "Approximate: of a token's experts those that hold this share of their weight.",
+        share,
+    ),
+    Setting(
+        "approx_check",
+        "auto, off or 1 to 100000",
+        "Every so many tokens what the approximation costs is measured against exact routing; "
+        "auto: 1 where all experts fit into memory, else 16.",
+        _auto_off_or(_whole(1, 100_000)),
     ),
     Setting(
         "profile",

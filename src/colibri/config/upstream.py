@@ -96,7 +96,7 @@ ABSENT: tuple[Absent, ...] = (
     Absent("SPEC_PIN", _NO_DRAFTS),
     Absent("GRAMMAR", _NO_GRAMMARS),
     Absent("SCHEMA", _NO_GRAMMARS),
-    Absent("CACHE_ROUTE", _NO_SUCH_MODE),
+    Absent("CACHE_ROUTE", "that is --router cache-aware:J=2,M=12 here"),
     Absent("DEGRADE_ZERO", _NO_SUCH_MODE),
     Absent("EXPERT_BUDGET", _NO_SUCH_MODE),
     Absent("KVSAVE", "conversations are not kept on disk here"),

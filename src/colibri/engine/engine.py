@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.engine.check import ExactCheck
 from colibri.engine.request import Call, Finished, FinishReason, Request, Token, Watch
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
@@ -42,6 +43,7 @@ class Engine:
         bytes_read: Callable[[], int] = lambda: 0,
         after_step: Callable[[int], None] = lambda tokens: None,
         clock: Clock = NO_CLOCK,
+        check: ExactCheck | None = None,
         turn_ended: Callable[[bool], None] = lambda busy: None,
     ) -> None:
         """turn_ended: called between two steps once an answer has ended, with whether there is
@@ -55,6 +57,7 @@ class Engine:
         self._bytes_read = bytes_read
         self._after_step = after_step
         self._clock = clock
+        self._check = check
         self._waiting: deque[Request | Call] = deque()
         self._running: list[Sequence] = []
         self._states = StatePool(model.new_state, context)
@@ -175,13 +178,16 @@ class Engine:
                 self._fail(sequences[0], error)
 
     def _compute(self, sequences: list[Sequence]) -> None:
-        started = time.perf_counter()
+        started, unchecked = time.perf_counter(), self._check_seconds
         parts = [(s.state, s.next_ids(self.prefill_chunk)) for s in sequences]
         prefill = sequences[0].in_prefill
         self._watch.requests = [s.request for s in sequences]
         self._clock.begin(prefill, sum(len(ids) for _, ids in parts))
         try:
             before_layer: Callable[[int], None] = self._check_cancelled
+            exact = None
+            if self._check is not None and not prefill:
+                exact = self._check.before(parts, before_layer)
             if prefill:
                 before_layer = partial(self._report, sequences[0], len(parts[0][1]))
             step = Step.of(parts, before_layer, self._clock)
@@ -191,12 +197,17 @@ class Engine:
                 if prefill:
                     sequence.prefilled += len(ids)
             if not sequences[0].in_prefill:
-                self._choose(sequences, hidden[last])
+                self._choose(sequences, hidden[last], exact)
         finally:
             self._watch.requests = ()
             self._clock.end()
-        self.stats.add(prefill, len(step.token_ids), time.perf_counter() - started)
+        seconds = time.perf_counter() - started - (self._check_seconds - unchecked)
+        self.stats.add(prefill, len(step.token_ids), seconds)
         self._after_step(len(step.token_ids))
+
+    @property
+    def _check_seconds(self) -> float:
+        return 0.0 if self._check is None else self._check.cost.seconds
 
     def _check_cancelled(self, layer: int) -> None:
         if self._watch.cancelled():
@@ -206,11 +217,14 @@ class Engine:
         self._check_cancelled(layer)
         first.report(chunk, layer, len(self.model.layers), self._bytes_read())
 
-    def _choose(self, sequences: list[Sequence], hidden: F32) -> None:
-        """The next token of every sequence, from its row of hidden states."""
+    def _choose(self, sequences: list[Sequence], hidden: F32, exact: F32 | None) -> None:
+        """The next token of every sequence, from its row of hidden states. exact: those by exact
+        routing, where they are to be compared."""
         self._clock.enter("head", -1)
         for row, logits in self._logits(hidden):
             self._clock.enter("sampling")
+            if self._check is not None and exact is not None:
+                self._check.compare(exact[row : row + len(logits)], logits)
             for sequence, scores in zip(sequences[row:], logits, strict=False):
                 self._sample(sequence, scores)
             self._clock.enter("head", -1)

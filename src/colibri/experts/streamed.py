@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
@@ -177,6 +178,10 @@ class StreamedExperts:
     def nbytes(self) -> int:
         """The most memory that slots can take."""
         return self._arena.nbytes
+
+    def at_hand(self, layer: int) -> NDArray[np.bool_]:
+        """[experts], whether each is resident now. Not to be changed."""
+        return self._stage(layer).cache.resident
 
     def resident(self, layer: int) -> set[int]:
         return set(np.flatnonzero(self._stage(layer).cache.resident).tolist())

@@ -165,6 +165,8 @@ def measure(
     config = prepare_config(config, container, workload, cache_fraction)
     if record is not None:
         config = dataclasses.replace(config, trace=str(record))
+    if config.approx_check == "auto":  # each check is a second step beside the one measured
+        config = dataclasses.replace(config, approx_check="off")
     kit = RoutingKit(parse_routing(workload.routing), workload.seed)
     clock = StepClock()
     if workload.cold:

@@ -73,9 +73,8 @@ class WatchedRouter:
         return self.router.rule(experts) if isinstance(self.router, RuledRouter) else None
 
     def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
-        if isinstance(self.router, TableRouter):
-            ids, weights = self.router.chosen(ids, weights)
-        return self._watch(ids, weights)
+        change = getattr(self.router, "chosen", None)
+        return self._watch(*(change(ids, weights) if change else (ids, weights)))
 
     def route(self, logits: F32) -> tuple[I32, F32]:
         return self._watch(*self.router.route(logits))

@@ -49,6 +49,8 @@ def read_trace(path: Path) -> Trace:
     calls: dict[int, list[Call]] = {n.layer: [] for n in trace.header.layers}
     rows = 0
     for call in trace.calls():
+        if call.ids.shape[1] != trace.header.layers[0].k:
+            raise ConfigError(f"{path}: its tokens differ in experts (--expert-top-p)")
         rows += len(call.ids)
         if rows > _MOST_ROWS:
             raise ConfigError(f"{path}: more than {_MOST_ROWS} rows; record a shorter run")

@@ -28,6 +28,7 @@ class MoE:
     experts: ExpertExecutor
     shared: SwiGLU | None = None
     shared_gate: Linear | None = None
+    exact: "MoE | None" = None  # where gate or router are not the family's: the layer with those
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         step.clock.enter("route")

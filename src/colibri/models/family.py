@@ -2,7 +2,7 @@
 large it gets."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from colibri.container.weights import WeightMap
@@ -22,6 +22,16 @@ class Sizes:
     pair_bytes: int  # a row's expert outputs, one by one
     experts_per_token: int = 1  # of a layer with routed experts
     sequence_bytes: int = 0  # state of a sequence whatever its length: recurrences, convolutions
+
+    def choosing(self, experts_per_token: int) -> "Sizes":
+        """At most, where that many experts a token are chosen."""
+        more = max(1, -(-experts_per_token // self.experts_per_token))
+        return replace(
+            self,
+            activation_bytes=self.activation_bytes * more,
+            pair_bytes=self.pair_bytes * experts_per_token // self.experts_per_token,
+            experts_per_token=experts_per_token,
+        )
 
 
 def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:

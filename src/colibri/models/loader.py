@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -34,12 +35,14 @@ class TrunkLoader:
         embed_bits: EmbedBits,
         planes: int,
         make_router: RouterFactory = own_router,
+        router_bits: Literal["source", 8] = "source",
     ) -> None:
         self.container = container
         self.trunk_bits = trunk_bits
         self.embed_bits = embed_bits
         self.planes = planes
         self.make_router = make_router
+        self.router_bits: Literal["source", 8] = router_bits
 
     @contextmanager
     def together(self) -> Iterator[Executor]:
@@ -91,5 +94,10 @@ class TrunkLoader:
     ) -> MoE:
         """The one place where a layer gets its router; `gate` is the router's weight."""
         logits = self.exact(gate)
-        router = self.make_router(layer, router, logits.weight.rows)
-        return MoE(layer, logits, router, experts, shared, shared_gate)
+        exact = MoE(layer, logits, router, experts, shared, shared_gate)
+        made = self.make_router(layer, router, logits.weight.rows)
+        if made is router and self.router_bits == "source":
+            return exact
+        if self.router_bits != "source":
+            logits = Linear(load_matrix(self.container, gate + ".weight", 8), self.planes)
+        return replace(exact, gate=logits, router=made, exact=exact)

@@ -129,6 +129,8 @@ def draft_plan(
 ) -> Plan:
     """The same, also where it does not fit; its peak is then the least that works."""
     layers = streamed_layers(model)
+    if config.experts_per_token is not None:
+        sizes = sizes.choosing(config.experts_per_token)
     trunk = trunk_of(config, model)
     context = _context(config, max_positions)
     budget = resolve_budget(config.ram, machine)

@@ -1,13 +1,15 @@
 """The dense part: at which precision, and how many bytes where."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from colibri.config import EngineConfig
+from colibri.config.routers import parse_router
 from colibri.container.trunk import matrix_bytes
 from colibri.errors import ConfigError
-from colibri.planner.model import Model
+from colibri.kernels.packing import packed_bytes
+from colibri.planner.model import Model, streamed_layers
 
 TrunkBits = Literal["source", 8, 4]
 EmbedBits = Literal[8, 4, 32]
@@ -34,6 +36,21 @@ class Trunk:
 
 def trunk_of(config: EngineConfig, model: Model) -> Trunk:
     """Raises ConfigError for a precision that the stored weights do not have."""
+    trunk = _at_bits(config, model)
+    tables = parse_router(config.router).name == "int8-table"
+    return _with_router_tables(trunk, model) if tables else trunk
+
+
+def _with_router_tables(trunk: Trunk, model: Model) -> Trunk:
+    """The exact router weights stay, to measure against."""
+    layers = dict(trunk.layers)
+    for n, layer in streamed_layers(model).items():
+        table = packed_bytes("int8-gs64", layer.num_experts, layer.layout.hidden)
+        layers[n] = layers.get(n, 0) + table
+    return replace(trunk, layers=layers)
+
+
+def _at_bits(config: EngineConfig, model: Model) -> Trunk:
     stored, embed = model.stored_bits, model.stored_embed_bits
     embed_bits = config.embed_bits if embed is None else _kept("embed", config.embed_bits, embed)
     if stored is not None:

@@ -45,8 +45,42 @@ class RuledRouter(Router, Protocol):
         ...
 
 
+@runtime_checkable
+class FamilyRouter(RuledRouter, Protocol):
+    """A family's own router, as far as approximations build on it (docs/approximate.md)."""
+
+    @property
+    def total(self) -> float | None:
+        """What the weights of a token add up to; None: they are left as they are."""
+        ...
+
+    def with_k(self, k: int) -> "FamilyRouter":
+        """The same rule, choosing k experts."""
+        ...
+
+    def reach(self, experts: int) -> int:
+        """How many of so many experts the rule can choose for one token."""
+        ...
+
+    def scores(self, logits: F32) -> F32:
+        """[tokens, experts], positive: what weights are made of."""
+        ...
+
+    def weights(self, logits: F32, ids: I32) -> F32:
+        """What the rule would weight these experts with, had it chosen them; [tokens, k] each.
+        Equal to its own weights but for rounding."""
+        ...
+
+
 # The router to use in a layer, given its number, the family's own router and the number of experts.
 RouterFactory = Callable[[int, Router, int], Router]
+
+
+def rescaled(weights: F32, total: float) -> F32:
+    """Weights [tokens, k] in the same proportions, those of a token adding up to `total`."""
+    # A cumulative sum has one order on every machine; the last term is the families' own guard.
+    sums = np.cumsum(weights, axis=1, dtype=np.float64)[:, -1:] + 1e-20
+    return (weights * (total / sums)).astype(np.float32)
 
 
 def own_router(layer: int, router: Router, experts: int) -> Router:

@@ -153,7 +153,7 @@ class TraceFile:
 
     def _check(self, layer: int, ids: I32, at: int) -> None:
         facts = self._layers.get(layer)
-        if facts is None or ids.shape[1] != facts.k or not len(ids):
+        if facts is None or not 0 < ids.shape[1] <= facts.k or not len(ids):
             raise self._damaged(at, f"layer {layer} is not as the header says")
         if ids.max() >= facts.experts:
             raise self._damaged(at, f"layer {layer} has no expert {ids.max()}")

@@ -1,0 +1,41 @@
+"""A decoder whose experts are chosen approximately, and its exact twin."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.layers.decoder import AroundStep, Decoder, DecoderLayer
+from colibri.layers.moe import MoE
+from colibri.layers.step import Step
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+
+
+def exact_twin(decoder: Decoder) -> Decoder:
+    """The same weights and states with every family's own routing; it does not look ahead."""
+    return replace(decoder, layers=[_exact(layer) for layer in decoder.layers], lookahead=None)
+
+
+def _exact(layer: DecoderLayer) -> DecoderLayer:
+    mlp = layer.mlp
+    return replace(layer, mlp=mlp.exact) if isinstance(mlp, MoE) and mlp.exact else layer
+
+
+@dataclass(frozen=True)
+class ToldPositions:
+    """Tells someone the positions of a step's rows before it begins."""
+
+    tell: Callable[[I64], None]
+    inner: AroundStep | None
+
+    def step(self, step: Step, x: F32) -> AbstractContextManager[None]:
+        self.tell(step.positions)
+        return self.inner.step(step, x) if self.inner else nullcontext()
+
+
+def telling_positions(decoder: Decoder, tell: Callable[[I64], None]) -> Decoder:
+    return replace(decoder, lookahead=ToldPositions(tell, decoder.lookahead))

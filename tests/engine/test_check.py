@@ -1,0 +1,109 @@
+"""What approximate routing costs is measured, and measuring changes nothing."""
+
+import numpy as np
+import pytest
+
+import golden
+from colibri import LLM, SamplingParams
+from colibri.engine.check import kl
+from colibri.errors import Cancelled
+from colibri.layers.exact import exact_twin
+from colibri.layers.step import Step
+from promises import assert_same_bits
+
+PARAMS = SamplingParams(temperature=0, max_tokens=20, ignore_eos=True)
+PROMPT = golden.reference("glm_moe_dsa").prompt_ids[:12]
+ASKED = {
+    "gumbel": {"router": "gumbel"},
+    "soft": {"router": "soft:seed=3"},
+    "table": {"router": "int8-table"},
+    "k": {"experts_per_token": 1},
+    "p": {"expert_top_p": 0.6},
+    "all": {"router": "gumbel", "experts_per_token": 3, "expert_top_p": 0.8},
+}
+
+
+def open_tiny(family="glm_moe_dsa", **settings):
+    return LLM(golden.tiny(family), **settings)
+
+
+def answer(**settings):
+    with open_tiny(**settings) as llm:
+        return llm.generate(PROMPT, PARAMS).token_ids, llm.stats()
+
+
+@pytest.mark.parametrize("settings", ASKED.values(), ids=ASKED)
+def test_checking_changes_no_token(settings):
+    unchecked, quiet = answer(**settings, approx_check="off")
+    checked, stats = answer(**settings)
+    assert checked == unchecked
+    assert quiet.approx_tokens == 0
+    assert quiet.approx_agreement is None
+    assert stats.approx_tokens == PARAMS.max_tokens - 1  # the first follows from the prompt
+    assert stats.approx_kl > 0
+    assert stats.approx_seconds > 0
+
+
+def test_what_is_exact_costs_nothing():
+    """As many experts as the family takes: an approximation in name only."""
+    own, plain = answer()
+    same, stats = answer(experts_per_token=plain_k())
+    assert same == own
+    assert plain.approx_tokens == 0
+    assert (stats.approx_agreement, stats.approx_mean_kl) == (1.0, 0.0)
+
+
+def plain_k():
+    with open_tiny() as llm:
+        return llm.plan.experts_per_token
+
+
+def test_every_so_many_tokens():
+    assert answer(router="gumbel", approx_check=7)[1].approx_tokens == 3
+    assert answer(router="gumbel", cache_experts=2)[1].approx_tokens == 2  # auto: every 16
+
+
+def test_several_sequences_are_checked_together():
+    with open_tiny(router="gumbel") as llm:
+        llm.generate([PROMPT[:5], PROMPT[:9], PROMPT], PARAMS)
+        assert llm.stats().approx_tokens == 3 * (PARAMS.max_tokens - 1)
+
+
+@pytest.mark.parametrize("settings", ASKED.values(), ids=ASKED)
+def test_the_twin_is_exact(settings):
+    with open_tiny() as llm:
+        expected = llm.forward(PROMPT)
+    with open_tiny(**settings) as llm:
+        twin = exact_twin(llm._engine.model)
+        hidden = twin.forward(Step.of([(twin.new_state(len(PROMPT)), PROMPT)]))
+        assert_same_bits(twin.logits(hidden), expected)
+        assert (llm.forward(PROMPT) != expected).any()
+
+
+def test_a_check_that_is_broken_off_leaves_the_state():
+    with open_tiny(router="gumbel") as llm:
+        engine = llm._engine
+        state = engine.model.new_state(len(PROMPT))
+        engine.model.forward(Step.of([(state, PROMPT[:5])]))
+
+        def stop(layer):
+            if layer == 1:
+                raise Cancelled("now")
+
+        with pytest.raises(Cancelled):
+            engine._check.before([(state, PROMPT[5:6])], stop)
+        assert [layer.length for layer in state.layers] == [5] * len(state.layers)
+
+
+def test_the_divergence():
+    exact, other = np.array([0.0, 1.0, 2.0], np.float32), np.array([0.5, 1.0, 0.0], np.float32)
+    p, q = (np.exp(row) / np.exp(row).sum() for row in (exact, other))
+    assert kl(exact, other) == pytest.approx((p * np.log(p / q)).sum(), rel=1e-5)
+    assert kl(exact, exact) == 0
+
+
+def test_cache_aware_routing_is_not_measured_by_the_cache_that_measuring_filled():
+    asked = {"cache_experts": 2, "lookahead": "off", "approx_check": 1}
+    stats = answer(router="cache-aware:J=0,M=8", **asked)[1]
+    assert stats.experts_swapped > 0
+    assert stats.approx_kl > 0
