@@ -35,6 +35,7 @@ from colibri.errors import (
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
 from colibri.kernels.packing import PackedMatrix, block_bytes
+from colibri.llm import embedded_model
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -131,8 +132,9 @@ def test_without_a_tokenizer(model_of: Any) -> None:
             llm.chat(QUESTION)
 
 
-def test_a_model_without_template_takes_its_family_s(model_of: Any, caplog: Any) -> None:
-    path = model_of(colibri.llm.embedded_model())
+def test_a_model_without_template_takes_its_family_s(tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "model"
+    shutil.copytree(embedded_model(), path)
     (path / "chat_template.jinja").unlink()
     tools = [{"type": "function", "function": {"name": "f"}}]
     with LLM(path) as llm:

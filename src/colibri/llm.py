@@ -1,5 +1,7 @@
 """The public class: a model that answers text with text."""
 
+from __future__ import annotations
+
 import logging
 import operator
 import os
@@ -8,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,11 @@ from colibri.routing.base import RouterFactory, own_router
 from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
-from colibri.text.chat import ChatFormat, ChatOptions, ChatRequest, Message
 from colibri.text.eos import eos_ids
 from colibri.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
+    from colibri.text.chat import ChatFormat, ChatOptions, Message
 
 F32 = NDArray[np.float32]
 Prompt = str | Sequence[int]
@@ -124,6 +128,8 @@ class LLM:
     def chat_format(self) -> ChatFormat | None:
         """How to converse with the model; a damaged template is an error here, not for whoever
         needs none."""
+        from colibri.text.chat import ChatFormat
+
         return ChatFormat.load(self._path, str(self.container.config.get("model_type")))
 
     def close(self) -> None:
@@ -189,6 +195,8 @@ class LLM:
 
     def render(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> list[int]:
         """The token ids of a conversation, up to where the answer begins."""
+        from colibri.text.chat import ChatRequest
+
         text = self._need_chat().render(messages, ChatRequest.of(options))
         return self._encode(text, add_special_tokens=False)
 
@@ -252,6 +260,8 @@ class LLM:
     def _conversation(
         self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
     ) -> Asked:
+        from colibri.text.chat import ChatRequest
+
         chat, asked = self._need_chat(), ChatRequest.of(options)
         prompt = chat.render(messages, asked)
         request = self._request(self._encode(prompt, add_special_tokens=False), params)

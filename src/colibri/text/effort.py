@@ -36,17 +36,13 @@ def effort_for(asked: str | None, model_type: str, template: str) -> Effort:
     if asked == "none":
         return Effort(off=True)
     if "reasoning_effort" not in template:
-        return Effort(
-            note=f"reasoning effort {asked}: this model has no levels; it changes nothing"
-        )
+        return Effort(note=f"reasoning effort {asked}: this model has no levels of it")
     levels = _LEVELS.get(model_type)
     if levels is None:
         return Effort(asked)  # the template's own words are not known: it is taken at its word
     value = min(levels, key=lambda level: _distance(level, asked))
-    exact = value.lower() == asked
-    return Effort(
-        value, note="" if exact else f"reasoning effort {asked}: this model takes {value}"
-    )
+    note = f"reasoning effort {asked}: the nearest that this model has is {value}"
+    return Effort(value, note="" if value.lower() == asked else note)
 
 
 def _distance(level: str, asked: str) -> tuple[int, int]:

@@ -47,8 +47,10 @@ def template(case: Case) -> Sequence[Found]:
     if _CONVERSATION[-1]["content"] not in text:
         what = "it leaves out what the user said last"
         return [failed(what, case.model.path, fix="take the template from the source again")]
-    whose = "no chat template of its own; the family's " if found.built_in else ""
-    return [passed(f"{whose}renders a conversation of three turns ({len(text)} characters)")]
+    if found.built_in:
+        fix = "take chat_template.jinja from the model's source, if it has one"
+        return [warned("there is no chat template; the family's is used, built in here", fix=fix)]
+    return [passed(f"renders a conversation of three turns ({len(text)} characters)")]
 
 
 def generation(case: Case) -> Sequence[Found]:
