@@ -35,6 +35,7 @@ from colibri.errors import (
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
 from colibri.kernels.packing import PackedMatrix, block_bytes
+from colibri.llm import embedded_model
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -129,6 +130,32 @@ def test_without_a_tokenizer(model_of: Any) -> None:
             llm.generate("text", GREEDY)
         with pytest.raises(TokenizerError, match="chat template"):
             llm.chat(QUESTION)
+
+
+def test_a_model_without_template_takes_its_family_s(tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "model"
+    shutil.copytree(embedded_model(), path)
+    (path / "chat_template.jinja").unlink()
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    with LLM(path) as llm:
+        prompt = llm.tokenizer.decode(llm.render(QUESTION), skip_special_tokens=False)
+        assert prompt.startswith("[gMASK]<sop><|system|>Reasoning Effort: Max<|user|>What")
+        assert prompt.endswith("<|assistant|><think>")
+        thought = llm.chat(QUESTION, GREEDY, reasoning_effort="xhigh")
+        assert (bool(thought.reasoning), thought.text) == (True, "")
+        said = llm.chat(QUESTION, GREEDY, thinking=False, tools=tools)
+        assert (said.reasoning, said.tool_calls, said.finish_reason) == ("", (), "stop")
+        assert said.text
+        llm.chat(QUESTION, GREEDY, reasoning_effort="xhigh")
+    notes = [r.message for r in caplog.records if "reasoning effort" in r.message]
+    assert notes == ["reasoning effort xhigh: the nearest that this model has is Max"]
+
+
+def test_options_of_a_chat_are_checked(demo: LLM) -> None:
+    with pytest.raises(ConfigError, match="no option 'enable_thinking'"):
+        demo.chat(QUESTION, GREEDY, enable_thinking=True)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="no place for them"):
+        demo.stream_chat(QUESTION, tools=[{"type": "function", "function": {"name": "f"}}])
 
 
 def test_closing_a_stream_cancels(demo: LLM) -> None:

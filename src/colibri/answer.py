@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from colibri.engine.request import Finished, PrefillProgress, Request, Token
 from colibri.text.assemble import TextAssembler
+from colibri.text.parts import Parts, ToolCall, ToolCallDelta, whole_calls
 
 Progress = Callable[[PrefillProgress], None]
 
@@ -19,23 +21,43 @@ class TokenLogprob:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of an answer; the last one carries the reason: "stop", "length" or "cancelled"."""
+    """A piece of an answer; the last one carries the reason: "stop", "tool_calls" (a stop after
+    at least one call), "length" or "cancelled".
+
+    text: of the answer itself; reasoning comes apart from it.
+    """
 
     text: str
     token_ids: tuple[int, ...]
     finish_reason: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
 
 
 @dataclass(frozen=True)
 class Completion:
     text: str
+    reasoning: str  # "" without any
+    tool_calls: tuple[ToolCall, ...]
     token_ids: tuple[int, ...]
     finish_reason: str
     prompt_tokens: int
     logprobs: tuple[TokenLogprob, ...] | None
     ttft_seconds: float
     seconds: float
+
+    def message(self) -> dict[str, Any]:
+        """The answer as a message, to go on with the conversation."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {"type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+                for c in self.tool_calls
+            ]
+        return message
 
 
 def chunks(
@@ -57,7 +79,8 @@ def chunks(
                 if chunk.finish_reason:
                     return
             elif isinstance(event, Finished):
-                yield Chunk(text.finish() if text else "", (), event.reason)
+                parts = text.finish() if text else Parts()
+                yield _made(parts, (), _reason(event.reason, text))
                 return
             else:
                 raise event.error
@@ -75,6 +98,8 @@ def complete(request: Request, text: TextAssembler | None) -> Completion:
     logprobs = tuple(entry for part in parts for entry in part.logprobs or ())
     return Completion(
         text="".join(part.text for part in parts),
+        reasoning="".join(part.reasoning for part in parts),
+        tool_calls=whole_calls(delta for part in parts for delta in part.tool_calls),
         token_ids=tuple(i for part in parts for i in part.token_ids),
         finish_reason=parts[-1].finish_reason or "stop",
         prompt_tokens=len(request.prompt_ids),
@@ -89,5 +114,20 @@ def _chunk(token: Token, request: Request, text: TextAssembler | None) -> Chunk:
     if token.logprob is not None:
         logprobs = (TokenLogprob(token.id, token.logprob, token.top),)
     ends = token.id in request.eos_ids and not request.params.ignore_eos
-    piece = text.push(token.id) if text and not ends else ""
-    return Chunk(piece, (token.id,), "stop" if text and text.stopped else None, logprobs)
+    parts = text.push(token.id) if text and not ends else Parts()
+    stopped = text is not None and text.stopped
+    return _made(parts, (token.id,), _reason("stop", text) if stopped else None, logprobs)
+
+
+def _made(
+    parts: Parts,
+    token_ids: tuple[int, ...],
+    reason: str | None,
+    logprobs: tuple[TokenLogprob, ...] | None = None,
+) -> Chunk:
+    return Chunk(parts.text, token_ids, reason, logprobs, parts.reasoning, parts.tool_calls)
+
+
+def _reason(reason: str, text: TextAssembler | None) -> str:
+    called = text is not None and text.complete_calls > 0
+    return "tool_calls" if called and reason == "stop" else reason

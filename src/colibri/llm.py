@@ -1,14 +1,16 @@
 """The public class: a model that answers text with text."""
 
+from __future__ import annotations
+
 import logging
 import operator
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +31,14 @@ from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
-from colibri.text.template import ChatTemplate
 from colibri.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
+    from colibri.text.chat import ChatFormat, ChatOptions, Message
 
 F32 = NDArray[np.float32]
 Prompt = str | Sequence[int]
-Message = Mapping[str, Any]
+Asked = tuple[Request, TextAssembler | None]
 
 logger = logging.getLogger("colibri")
 
@@ -88,6 +92,7 @@ class LLM:
         self._path = embedded_model() if config.model is None else Path(config.model)
         container = open_model(self._path, config)
         self.tokenizer = _tokenizer(self._path)
+        self._noted: set[str] = set()  # said once each
         self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         with spread(config.numa) as nodes:
@@ -120,9 +125,12 @@ class LLM:
         return self._runtime.planes
 
     @cached_property
-    def chat_template(self) -> ChatTemplate | None:
-        """The model's own; a damaged one is an error here, not for whoever needs none."""
-        return ChatTemplate.load(self._path)
+    def chat_format(self) -> ChatFormat | None:
+        """How to converse with the model; a damaged template is an error here, not for whoever
+        needs none."""
+        from colibri.text.chat import ChatFormat
+
+        return ChatFormat.load(self._path, str(self.container.config.get("model_type")))
 
     def close(self) -> None:
         """End what runs and give the memory back. A model that nobody holds any more, or that is
@@ -152,8 +160,8 @@ class LLM:
     ) -> Completion | list[Completion]:
         """Answer one prompt (text or token ids) or several, which then decode together."""
         if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
-            return self._complete_all([self._request(p, params) for p in prompt])
-        return self._complete_all([self._request(cast(Prompt, prompt), params)])[0]
+            return self._complete_all([self._raw(p, params) for p in prompt])
+        return self._complete_all([self._raw(cast(Prompt, prompt), params)])[0]
 
     def stream(
         self,
@@ -163,15 +171,17 @@ class LLM:
         on_progress: Progress | None = None,
     ) -> Iterator[Chunk]:
         """The answer as it is made. Closing the iterator cancels the request."""
-        return self._stream(self._request(prompt, params), on_progress, continues=True)
+        return self._stream(self._raw(prompt, params), on_progress)
 
     def chat(
-        self, messages: Sequence[Message], params: SamplingParams | None = None, **template: Any
+        self,
+        messages: Sequence[Message],
+        params: SamplingParams | None = None,
+        **options: Unpack[ChatOptions],
     ) -> Completion:
-        """Answer a conversation: messages with "role" and "content", rendered by the model's own
-        template."""
-        request = self._request(self.render(messages, **template), params)
-        return self._complete_all([request], continues=False)[0]
+        """Answer a conversation: messages with "role" and "content", and in answers
+        "reasoning_content" and "tool_calls"; rendered by the model's own template."""
+        return self._complete_all([self._conversation(messages, params, options)])[0]
 
     def stream_chat(
         self,
@@ -179,19 +189,15 @@ class LLM:
         params: SamplingParams | None = None,
         *,
         on_progress: Progress | None = None,
-        **template: Any,
+        **options: Unpack[ChatOptions],
     ) -> Iterator[Chunk]:
-        request = self._request(self.render(messages, **template), params)
-        return self._stream(request, on_progress, continues=False)
+        return self._stream(self._conversation(messages, params, options), on_progress)
 
-    def render(self, messages: Sequence[Message], **template: Any) -> list[int]:
+    def render(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> list[int]:
         """The token ids of a conversation, up to where the answer begins."""
-        if self.chat_template is None:
-            raise TokenizerError(
-                "this model has no chat template (chat_template.jinja or tokenizer_config.json): "
-                "use `coli run`, or generate() with a prompt of your own"
-            )
-        text = self.chat_template.render(messages, **template)
+        from colibri.text.chat import ChatRequest
+
+        text = self._need_chat().render(messages, ChatRequest.of(options))
         return self._encode(text, add_special_tokens=False)
 
     def forward(self, token_ids: Sequence[int]) -> F32:
@@ -215,6 +221,14 @@ class LLM:
             )
         return self.tokenizer
 
+    def _need_chat(self) -> ChatFormat:
+        if self.chat_format is None:
+            raise TokenizerError(
+                "this model has no chat template (chat_template.jinja or tokenizer_config.json): "
+                "use `coli run`, or generate() with a prompt of your own"
+            )
+        return self.chat_format
+
     def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
         tokenizer, room = self._need_tokenizer(), self.plan.context - 1
         if tokenizer.exceeds(text, room):
@@ -237,26 +251,42 @@ class LLM:
         check_ids(ids, self._runtime.vocab_size, self.plan.context - 1)
         return Request(ids, params, self._eos)
 
-    def _stream(
-        self, request: Request, on_progress: Progress | None, *, continues: bool
-    ) -> Iterator[Chunk]:
-        # A generator: nothing is computed for an iterator that nobody starts.
-        self._runtime.thread.submit(request)
-        yield from chunks(request, self._assembler(request, continues), on_progress)
-
-    def _complete_all(self, requests: list[Request], *, continues: bool = True) -> list[Completion]:
-        try:
-            for request in requests:
-                self._runtime.thread.submit(request)
-            return [complete(r, self._assembler(r, continues)) for r in requests]
-        finally:
-            for request in requests:
-                request.cancel()
-
-    def _assembler(self, request: Request, continues: bool) -> TextAssembler | None:
+    def _raw(self, prompt: Prompt, params: SamplingParams | None) -> Asked:
+        request = self._request(prompt, params)
         if self.tokenizer is None:
-            return None
-        return TextAssembler(self.tokenizer, request.params.stop, continues)
+            return request, None
+        return request, TextAssembler(self.tokenizer, request.params.stop, continues=True)
+
+    def _conversation(
+        self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
+    ) -> Asked:
+        from colibri.text.chat import ChatRequest
+
+        chat, asked = self._need_chat(), ChatRequest.of(options)
+        prompt = chat.render(messages, asked)
+        request = self._request(self._encode(prompt, add_special_tokens=False), params)
+        for note in chat.notes(asked):
+            if note not in self._noted:
+                logger.warning(note)
+                self._noted.add(note)
+        tokenizer, parser = self._need_tokenizer(), chat.parser(prompt, asked)
+        shown = chat.shown(tokenizer, asked)
+        return request, TextAssembler(tokenizer, request.params.stop, False, parser, shown)
+
+    def _stream(self, asked: Asked, on_progress: Progress | None) -> Iterator[Chunk]:
+        # A generator: nothing is computed for an iterator that nobody starts.
+        request, text = asked
+        self._runtime.thread.submit(request)
+        yield from chunks(request, text, on_progress)
+
+    def _complete_all(self, asked: list[Asked]) -> list[Completion]:
+        try:
+            for request, _ in asked:
+                self._runtime.thread.submit(request)
+            return [complete(request, text) for request, text in asked]
+        finally:
+            for request, _ in asked:
+                request.cancel()
 
 
 def whole_numbers(token_ids: Sequence[int]) -> list[int]:

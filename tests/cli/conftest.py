@@ -65,6 +65,8 @@ class FakeLLM:
         self.progress: list[Any] = []
         self.finish_reason = "stop"
         self.requests: list[Any] = []
+        self.reasoning: list[str] = []  # before the pieces
+        self.options: list[Any] = []
         self.params: list[Any] = []
         self.configs: list[EngineConfig] = []
         self.closed = False
@@ -96,7 +98,10 @@ class FakeLLM:
         self.params.append(params)
         return self._chunks(on_progress)
 
-    def stream_chat(self, messages: Any, params: Any, *, on_progress: Any = None) -> Iterator[Any]:
+    def stream_chat(
+        self, messages: Any, params: Any, *, on_progress: Any = None, **options: Any
+    ) -> Iterator[Any]:
+        self.options.append(options)
         return self.stream([dict(m) for m in messages], params, on_progress=on_progress)
 
     def _chunks(self, on_progress: Any) -> Iterator[Any]:
@@ -104,6 +109,8 @@ class FakeLLM:
         try:
             for event in self.progress if on_progress else []:
                 on_progress(event)
+            for text in self.reasoning:
+                yield SimpleNamespace(text="", reasoning=text, token_ids=(7,), finish_reason=None)
             for number, piece in enumerate(self.pieces, start=1):
                 if isinstance(piece, BaseException):
                     raise piece
@@ -119,6 +126,7 @@ class FakeLLM:
                 last = number == len(self.pieces)
                 yield SimpleNamespace(
                     text=piece,
+                    reasoning="",
                     token_ids=(100 + number,),
                     finish_reason=self.finish_reason if last else None,
                 )

@@ -19,6 +19,18 @@ def test_reset_forgets_and_exit_leaves(coli: Any, llm: Any) -> None:
     assert len(llm.requests) == 2
 
 
+def test_reasoning_stays_in_the_conversation(coli: Any, llm: Any) -> None:
+    llm.reasoning = ["Hm."]
+    outcome = coli("chat", "--thinking", "off", stdin=["one", "two"])
+    assert (outcome.out, outcome.err) == ("Hello world.\n" * 2, "")
+    assert llm.requests[1][1] == {
+        "role": "assistant",
+        "content": "Hello world.",
+        "reasoning_content": "Hm.",
+    }
+    assert llm.options == [{"thinking": False}] * 2
+
+
 def test_slash_commands(coli: Any, llm: Any) -> None:
     outcome = coli("chat", stdin=["/stats", "hi", "/stats", "/frob x", "/help", "//odd"])
     assert "no answer yet" in outcome.err

@@ -12,6 +12,7 @@ import pytest
 
 from colibri.convert.progress import ConvertProgress
 from colibri.errors import Cancelled
+from colibri.llm import embedded_model
 from golden import tiny
 
 
@@ -41,7 +42,7 @@ def test_convert_then_info_then_run(coli: Any, source: str, tmp_path: Path) -> N
     outcome = coli("run", "-q", "--model", target, "--ids", "--max-tokens", "3", "1 2 3")
     assert (outcome.code, len(outcome.out.split())) == (0, 3)
     assert coli("run", "-q", "--model", target, "--ids", "1 999999").code == 2
-    assert "tokenizer, chat template" in coli("info").out
+    assert "tokenizer, chat template\n" in coli("info").out
 
 
 def test_finished_conversion_is_left_alone(coli: Any, source: str, tmp_path: Path) -> None:
@@ -182,3 +183,11 @@ def test_unreadable_directory(coli: Any, source: str, tmp_path: Path) -> None:
         assert coli("info", str(model)).code == 4
     finally:
         model.chmod(0o700)
+
+
+def test_info_names_a_built_in_template(coli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    shutil.copytree(embedded_model(), path)
+    (path / "chat_template.jinja").unlink()
+    said = "chat template built in for glm_moe_dsa, reasoning, tool calls (glm)"
+    assert said in coli("info", str(path)).out

@@ -43,6 +43,9 @@ def test_prompt_from_standard_input_loses_one_newline_only(coli: Any, llm: Any) 
         (["run", "--ids", " , "], b"", "no token ids"),
         (["run", "--ids", "--chat", "1"], b"", "do not go together"),
         (["run", "--system", "s", "x"], b"", "needs --chat"),
+        (["run", "--thinking", "on", "x"], b"", "need --chat"),
+        (["run", "--chat", "--thinking", "x", "y"], b"", "--thinking"),
+        (["run", "--chat", "--reasoning-effort", "huge", "y"], b"", "one of none, minimal, low"),
         (["run", "--logit-bias", "5", "x"], b"", "ID=BIAS"),
         (["run", "--ram", "nan", "x"], b"", "--ram: 'nan'"),
         (["run", "--temperature", "warm", "x"], b"", "--temperature"),
@@ -77,6 +80,24 @@ def test_chat_sends_messages(coli: Any, llm: Any) -> None:
     assert llm.requests == [
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
     ]
+
+
+def test_reasoning_goes_to_stderr_and_its_options_to_the_model(coli: Any, llm: Any) -> None:
+    llm.reasoning = ["Let me ", "see."]
+    options = ("--thinking", "on", "--reasoning-effort", "low")
+    outcome = coli("run", "--chat", *options, "Hi")
+    assert outcome.out == "Hello world.\n"
+    assert "Let me see.\n\n" in outcome.err
+    assert llm.options == [{"thinking": True, "reasoning_effort": "low"}]
+    assert "Let me" not in coli("run", "-q", "--chat", "Hi").err
+
+
+def test_reasoning_is_dim_on_a_terminal_and_obeyed_by_none(
+    coli: Any, llm: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("colibri.cli.terminal.is_terminal", lambda stream: True)
+    llm.reasoning = ["a\x1b[31mb"]
+    assert "\x1b[2ma\N{REPLACEMENT CHARACTER}[31mb\x1b[22m" in coli("run", "--chat", "Hi").err
 
 
 def test_only_given_sampling_flags_change_the_models_defaults(coli: Any, llm: Any) -> None:

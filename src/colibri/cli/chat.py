@@ -12,8 +12,10 @@ from colibri.cli import terminal
 from colibri.cli.conversation import Conversation
 from colibri.cli.loading import check_speaks, load
 from colibri.cli.options import (
+    chat_options,
     engine_options,
     sampling_options,
+    take_chat,
     take_config,
     take_sampling,
     with_given,
@@ -32,6 +34,7 @@ HELP = (
 @click.command("chat")
 @click.option("--system", metavar="TEXT", help="System message.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
+@chat_options
 @sampling_options
 @engine_options
 def command(system: str | None, quiet: bool, **flags: Any) -> None:
@@ -39,13 +42,15 @@ def command(system: str | None, quiet: bool, **flags: Any) -> None:
 
     With input from a pipe each line is one message, and only the answers are printed.
     """
-    config, given = take_config(flags), take_sampling(flags)
+    config, given, options = take_config(flags), take_sampling(flags), take_chat(flags)
     system = system and valid_text(system, "--system")
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     check_speaks(config.model, chat=True)
     with load(config, quiet=quiet or not interactive).llm as llm:
         params = with_given(llm.default_params, given)
-        conversation = Conversation(llm, params, system, quiet=quiet or not interactive)
+        conversation = Conversation(
+            llm, params, system, quiet=quiet or not interactive, options=options
+        )
         if interactive:
             _talk(conversation)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colibri.cli import report, terminal
 from colibri.cli.generation import Answer, write_stream
@@ -11,6 +11,11 @@ from colibri.cli.generation import Answer, write_stream
 if TYPE_CHECKING:
     from colibri.llm import LLM
     from colibri.sampling import SamplingParams
+    from colibri.text.chat import ChatOptions
+
+
+def _no_options() -> ChatOptions:
+    return {}
 
 
 @dataclass
@@ -19,7 +24,8 @@ class Conversation:
     params: SamplingParams
     system: str | None
     quiet: bool  # no progress, no remarks
-    messages: list[dict[str, str]] = field(default_factory=list)
+    options: ChatOptions = field(default_factory=_no_options)
+    messages: list[dict[str, Any]] = field(default_factory=list)
     last_turn: list[str] = field(default_factory=list)  # lines of /stats
 
     def __post_init__(self) -> None:
@@ -40,7 +46,7 @@ class Conversation:
         try:
             write_stream(
                 lambda on_progress: self.llm.stream_chat(
-                    self.messages, self.params, on_progress=on_progress
+                    self.messages, self.params, on_progress=on_progress, **self.options
                 ),
                 answer,
                 quiet=self.quiet,
@@ -60,6 +66,9 @@ class Conversation:
 
     def _close_turn(self, answer: Answer, kept: bool) -> None:
         if kept:
-            self.messages.append({"role": "assistant", "content": answer.text})
+            message = {"role": "assistant", "content": answer.text}
+            if answer.reasoning:
+                message["reasoning_content"] = answer.reasoning
+            self.messages.append(message)
         else:
             self.messages.pop()

@@ -24,6 +24,7 @@ class Answer:
     """What has arrived so far. `finish_reason`: the model's, or "interruption" or "error"."""
 
     text: str = ""
+    reasoning: str = ""
     token_ids: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     ttft_seconds: float | None = None
@@ -48,6 +49,7 @@ def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = Fa
                 answer.ttft_seconds = time.perf_counter() - begin
                 answer.on_first_token()
                 progress.close()
+            _show_reasoning(chunk, answer, quiet)
             _take(chunk, answer, as_ids)
     except KeyboardInterrupt:
         answer.finish_reason = "interruption"
@@ -59,9 +61,20 @@ def write_stream(start: Start, answer: Answer, *, quiet: bool, as_ids: bool = Fa
         if isinstance(chunks, Generator):
             chunks.close()  # cancels; without effect on one that has ended
         progress.close()
+        if answer.reasoning and not answer.text and not quiet:
+            terminal.end_aside()
         answer.seconds = time.perf_counter() - begin
     if answer.finish_reason == "error":
         raise ColibriError("the answer ended early because of an error")
+
+
+def _show_reasoning(chunk: Chunk, answer: Answer, quiet: bool) -> None:
+    """To stderr, so that stdout is the answer alone; its end is told before the answer begins."""
+    if chunk.reasoning and not quiet:
+        terminal.write_aside(chunk.reasoning)
+    if chunk.text and answer.reasoning + chunk.reasoning and not answer.text and not quiet:
+        terminal.end_aside()
+    answer.reasoning += chunk.reasoning
 
 
 def _take(chunk: Chunk, answer: Answer, as_ids: bool) -> None:

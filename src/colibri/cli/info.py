@@ -12,10 +12,9 @@ from colibri.cli import figures
 from colibri.cli.options import setting_option, take_model
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from colibri.container.layerexperts import LayerExperts
     from colibri.container.reader import Container
+    from colibri.text.chat import ChatFormat
 
 
 @click.command("info")
@@ -46,7 +45,7 @@ def _facts(container: Container, family: str) -> Iterator[tuple[str, str]]:
     yield "path", str(container.path)
     yield "family", f"{family} (runs on {_cpu()})"
     yield "form", _form(container)
-    yield "text", _text(container.path)
+    yield "text", _text(container)
     yield "layers", _layers(container.config, len(main), len(layers) - len(main))
     yield "experts", _experts(container.config, main)
     yield (
@@ -97,14 +96,23 @@ def _by_dtype(sizes: Counter[str]) -> str:
     return " + ".join(f"{figures.size(nbytes)} {dtype}" for dtype, nbytes in sizes.most_common())
 
 
-def _text(path: Path) -> str:
+def _text(container: Container) -> str:
     from colibri.container.files import list_names
-    from colibri.text.template import ChatTemplate
+    from colibri.text.chat import ChatFormat
 
-    if "tokenizer.json" not in list_names(path):
+    if "tokenizer.json" not in list_names(container.path):
         return "no tokenizer.json: token ids only (`coli run --ids`)"
-    chat = ChatTemplate.load(path) is not None
-    return "tokenizer, " + ("chat template" if chat else "no chat template (`coli run` only)")
+    chat = ChatFormat.load(container.path, str(container.config.get("model_type")))
+    return "tokenizer, " + (_chat(chat) if chat else "no chat template (`coli run` only)")
+
+
+def _chat(chat: ChatFormat) -> str:
+    parts = [f"chat template{f' built in for {chat.model_type}' if chat.built_in else ''}"]
+    if chat.thinks:
+        parts.append("reasoning" + ("" if chat.can_stop_thinking else " (no switch)"))
+    if chat.takes_tools:
+        parts.append(f"tool calls ({chat.tool_format or 'of a form not known'})")
+    return ", ".join(parts)
 
 
 def _field(config: Mapping[str, Any], name: str, unit: str) -> str:

@@ -40,15 +40,16 @@ def check_speaks(named: str | None, *, chat: bool) -> None:
     from colibri.cli.paths import model_path, read_config
     from colibri.container.files import list_names
     from colibri.models.registry import family_for
-    from colibri.text.template import ChatTemplate
+    from colibri.text.chat import ChatFormat
 
     path = model_path(named)
-    family_for(read_config(path))
+    config = read_config(path)
+    family_for(config)
     if "tokenizer.json" not in list_names(path):
         raise TokenizerError(
             f'{path}: has no tokenizer.json; add it, or give token ids: coli run --ids "1 2 3"'
         )
-    if chat and ChatTemplate.load(path) is None:
+    if chat and ChatFormat.load(path, str(config.get("model_type"))) is None:
         raise TokenizerError(
             f"{path}: has no chat template (chat_template.jinja or tokenizer_config.json); "
             "`coli run` takes a prompt as it is"

@@ -17,6 +17,7 @@ from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
     from colibri.sampling import SamplingParams
+    from colibri.text.chat import ChatOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -77,6 +78,35 @@ def sampling_options(command: Command) -> Command:
         flag = "--" + field.replace("_", "-")
         command = click.option(flag, field, type=kind, metavar="N", help=text)(command)
     return command
+
+
+def chat_options(command: Command) -> Command:
+    """How the model shall think; `take_chat` has them checked."""
+    command = click.option(
+        "--reasoning-effort",
+        metavar="LEVEL",
+        help="How hard to think: none, minimal, low, medium, high, xhigh or max; what the model "
+        "lacks becomes the nearest.",
+    )(command)
+    return click.option(
+        "--thinking",
+        type=click.Choice(["on", "off"]),
+        help="Reason before the answer; default: the model's template's.",
+    )(command)
+
+
+def take_chat(flags: dict[str, Any]) -> ChatOptions:
+    """What was given of them, taken out of the mapping."""
+    thinking, effort = flags.pop("thinking"), flags.pop("reasoning_effort")
+    options: ChatOptions = {}
+    if thinking is not None:
+        options["thinking"] = thinking == "on"
+    if effort is not None:
+        from colibri.text.effort import check_effort
+
+        check_effort(effort)
+        options["reasoning_effort"] = effort
+    return options
 
 
 def take_config(flags: dict[str, Any]) -> EngineConfig:

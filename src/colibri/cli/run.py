@@ -12,8 +12,10 @@ from colibri.cli import report, terminal
 from colibri.cli.generation import Answer, OnProgress, Start, write_stream
 from colibri.cli.loading import Loaded, check_speaks, load
 from colibri.cli.options import (
+    chat_options,
     engine_options,
     sampling_options,
+    take_chat,
     take_config,
     take_sampling,
     with_given,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from colibri.planner.outcome import Row
     from colibri.runtime import Stats
     from colibri.sampling import SamplingParams
+    from colibri.text.chat import ChatOptions
 
 
 @click.command("run")
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     "--stats", is_flag=True, help="At the end hold the plan against what happened (takes a second)."
 )
 @click.option("--stats-json", type=click.Path(path_type=Path), help="Also write the facts here.")
+@chat_options
 @sampling_options
 @engine_options
 def command(
@@ -53,11 +57,11 @@ def command(
 ) -> None:
     """Write on from PROMPT, which is taken as it is. "-" reads it from standard input.
 
-    The answer goes to stdout as it is made. Without --model the small embedded model writes.
-    Ctrl-C stops it.
+    The answer goes to stdout as it is made, reasoning before it to stderr. Without --model the
+    small embedded model writes. Ctrl-C stops it.
     """
-    config, given = take_config(flags), take_sampling(flags)
-    _check_combination(chat, system, ids)
+    config, given, options = take_config(flags), take_sampling(flags), take_chat(flags)
+    _check_combination(chat, system, ids, options)
     system = system and valid_text(system, "--system")
     text = read_prompt(prompt)
     request = parse_ids(text) if ids else text
@@ -68,15 +72,17 @@ def command(
     loaded = load(config, quiet=quiet)
     with loaded.llm as llm:
         params = with_given(llm.default_params, given)
-        start = _chat(llm, text, system, params) if chat else _raw(llm, request, params)
+        start = _chat(llm, text, system, params, options) if chat else _raw(llm, request, params)
         _answer(loaded, start, quiet=quiet, ids=ids, compare=stats, stats_json=stats_json)
 
 
-def _check_combination(chat: bool, system: str | None, ids: bool) -> None:
+def _check_combination(chat: bool, system: str | None, ids: bool, options: ChatOptions) -> None:
     if chat and ids:
         raise ConfigError("--chat and --ids do not go together: a chat template makes text")
     if system is not None and not chat:
         raise ConfigError("--system needs --chat")
+    if options and not chat:
+        raise ConfigError("--thinking and --reasoning-effort need --chat")
 
 
 def _raw(llm: LLM, prompt: str | list[int], params: SamplingParams) -> Start:
@@ -86,12 +92,14 @@ def _raw(llm: LLM, prompt: str | list[int], params: SamplingParams) -> Start:
     return start
 
 
-def _chat(llm: LLM, text: str, system: str | None, params: SamplingParams) -> Start:
+def _chat(
+    llm: LLM, text: str, system: str | None, params: SamplingParams, options: ChatOptions
+) -> Start:
     messages = [{"role": "system", "content": system}] if system is not None else []
     messages.append({"role": "user", "content": text})
 
     def start(on_progress: OnProgress | None) -> Iterator[Chunk]:
-        return llm.stream_chat(messages, params, on_progress=on_progress)
+        return llm.stream_chat(messages, params, on_progress=on_progress, **options)
 
     return start
 

@@ -48,15 +48,31 @@ def write_answer(text: str) -> None:
         raise OSError(error.errno, error.strerror, "standard output") from None
 
 
+def write_aside(text: str) -> None:
+    """Text of the model that is not its answer, to stderr at once; dim on a terminal."""
+    shown = f"\x1b[2m{harmless(text)}\x1b[22m" if is_terminal(sys.stderr) else text
+    _write_err(shown)
+
+
+def end_aside() -> None:
+    """A blank line between it and what follows."""
+    _write_err("\n\n")
+
+
 def harmless(text: str) -> str:
     """Text that a terminal shows and does not obey."""
     return text.translate(_CONTROLS)
 
 
 def say(line: str) -> None:
-    """One line to stderr; nobody reading it is no reason to stop."""
+    """One line to stderr."""
+    _write_err(line + "\n")
+
+
+def _write_err(text: str) -> None:
+    """Nobody reading it is no reason to stop."""
     try:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
         _silence(sys.stderr)

@@ -12,6 +12,7 @@ from colibri.container.lookalike import looks_like
 from colibri.container.writer import Written, write_file
 from colibri.convert.progress import Meter
 from colibri.errors import ContainerError
+from colibri.text.builtin import BUILT_IN
 
 logger = logging.getLogger(__name__)
 
@@ -65,4 +66,6 @@ def _has_template(source: Path, names: list[str]) -> bool:
     if any(n.startswith("chat_template") or n.endswith(".jinja") for n in names):
         return True
     config = "tokenizer_config.json"
-    return config in names and "chat_template" in read_json(source / config)
+    if config in names and "chat_template" in read_json(source / config):
+        return True
+    return read_json(source / "config.json").get("model_type") in BUILT_IN

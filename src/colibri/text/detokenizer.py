@@ -21,14 +21,19 @@ class IncrementalDetokenizer:
 
     Bytes of an unfinished character are held back, so U+FFFD comes only from bytes that can no
     longer become one. `continues`: the ids go on from earlier text, so a leading blank is text
-    and stays.
+    and stays. `shown`: special tokens that are text all the same.
     """
 
     def __init__(
-        self, tokenizer: TokenBytes, *, skip_special_tokens: bool = True, continues: bool = False
+        self,
+        tokenizer: TokenBytes,
+        *,
+        skip_special_tokens: bool = True,
+        continues: bool = False,
+        shown: frozenset[int] = frozenset(),
     ) -> None:
         self._tokenizer = tokenizer
-        self._skipped = tokenizer.special_ids if skip_special_tokens else frozenset()
+        self._skipped = tokenizer.special_ids - shown if skip_special_tokens else frozenset()
         self._first = not continues
         self._strip, count = tokenizer.start_strip
         self._strip_left = 0 if continues else count

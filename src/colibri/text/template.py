@@ -51,13 +51,14 @@ class ChatTemplate:
         self._where = where
         self._lock = threading.Lock()
         self._templates = {name: self._compile(text) for name, text in sources.items()}
+        self.source = "\n".join(sources.values())
 
     @classmethod
     def load(cls, directory: Path) -> "ChatTemplate | None":
         """From chat_template.jinja, chat_template.json or tokenizer_config.json; None when there is
         none.
         """
-        found = _find_sources(directory)
+        found = find_sources(directory)
         if found is None:
             return None
         path, sources = found
@@ -74,7 +75,7 @@ class ChatTemplate:
         """The prompt text. kwargs (enable_thinking, reasoning_effort, documents ...) are the
         template's variables.
         """
-        _check_messages(messages)
+        check_messages(messages)
         template = self._choose(bool(tools))
         values = self._variables | {"documents": None} | kwargs
         values |= {"messages": list(messages), "tools": list(tools) if tools else None}
@@ -108,7 +109,7 @@ class ChatTemplate:
             raise TokenizerError(f"{self._where}: not a usable template: {_words(error)}") from None
 
 
-def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
     """A template would render anything, letter by letter, without a complaint."""
     fit = isinstance(messages, Sequence) and not isinstance(messages, str) and len(messages) > 0
     if not fit or not all(isinstance(m, Mapping) and "role" in m for m in messages):
@@ -121,7 +122,8 @@ def _words(error: BaseException) -> str:
     return f"{kind}{error}" + (f" (line {line})" if line else "")
 
 
-def _find_sources(directory: Path) -> tuple[Path, dict[str, str]] | None:
+def find_sources(directory: Path) -> tuple[Path, dict[str, str]] | None:
+    """The file that has a checkpoint's templates, and these by name."""
     path = directory / "chat_template.jinja"
     if path.exists():
         return path, {"default": read_text(path, limit=MAX_TEMPLATE_BYTES)}

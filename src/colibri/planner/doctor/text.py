@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, warned
 from colibri.sampling import SamplingParams
+from colibri.text.chat import ChatFormat, ChatRequest
 from colibri.text.eos import eos_ids
-from colibri.text.template import ChatTemplate
 
 _SAMPLE = "Grüße, 世界!\n\tif x < 10: return [x] * 2"
 _CONVERSATION = (
@@ -39,14 +39,17 @@ def tokenizer(case: Case) -> Sequence[Found]:
 def template(case: Case) -> Sequence[Found]:
     """The chat template renders a conversation, and the last words of it are in the prompt."""
     _ = case.model.names  # where there is no model, that is the news
-    found = ChatTemplate.load(case.model.path)
+    found = ChatFormat.load(case.model.path, str(case.model.config.get("model_type")))
     if found is None:
         fix = "base models have none: use `coli run`; else add chat_template.jinja"
         return [warned("there is no chat template, so `coli chat` will not run", fix=fix)]
-    text = found.render(_CONVERSATION)
+    text = found.render(_CONVERSATION, ChatRequest())
     if _CONVERSATION[-1]["content"] not in text:
         what = "it leaves out what the user said last"
         return [failed(what, case.model.path, fix="take the template from the source again")]
+    if found.built_in:
+        fix = "take chat_template.jinja from the model's source, if it has one"
+        return [warned("there is no chat template; the family's is used, built in here", fix=fix)]
     return [passed(f"renders a conversation of three turns ({len(text)} characters)")]
 
 

@@ -1,0 +1,170 @@
+"""What a conversation with a model can have: its template, reasoning, tools; and how to ask."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypedDict
+
+from colibri.errors import ConfigError
+from colibri.text import reasoning, tools
+from colibri.text.builtin import built_in
+from colibri.text.effort import check_effort, effort_for
+from colibri.text.parts import AnswerParser
+from colibri.text.reasoning import ReasoningSplitter, reasoning_state
+from colibri.text.special import load_special_tokens
+from colibri.text.template import ChatTemplate, check_messages, find_sources
+from colibri.text.tokenizer import Tokenizer
+from colibri.text.tools.base import ToolCalls
+from colibri.text.tools.schema import ToolSchemas, parsed
+
+_MARKERS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_call>", "</tool_call>")
+
+Message = Mapping[str, Any]
+
+
+class ChatOptions(TypedDict, total=False):
+    """What may be asked of one answer beside the messages.
+
+    tools: [{"type": "function", "function": {"name", "description", "parameters"}}].
+    tool_choice: "auto", or "none", which does not offer them. thinking, reasoning_effort (none,
+    minimal, low, medium, high, xhigh, max): left to the template where not given. variables:
+    others of the template.
+    """
+
+    tools: Sequence[Mapping[str, Any]] | None
+    tool_choice: str
+    thinking: bool | None
+    reasoning_effort: str | None
+    variables: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """ChatOptions, checked: ConfigError names what is wrong."""
+
+    tools: Sequence[Mapping[str, Any]] | None = None
+    tool_choice: str = "auto"
+    thinking: bool | None = None
+    reasoning_effort: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: ChatOptions) -> "ChatRequest":
+        known = [item.name for item in fields(cls)]
+        for name in options.keys() - set(known):
+            raise ConfigError(f"a chat has no option {name!r}; known are {', '.join(known)}")
+        return cls(**options)
+
+    def __post_init__(self) -> None:
+        check_effort(self.reasoning_effort)
+        ToolSchemas(self.tools or ())
+        if self.tool_choice not in ("auto", "none"):
+            raise ConfigError(f"tool_choice is {self.tool_choice!r}; auto or none expected")
+        if not isinstance(self.variables, Mapping):
+            raise ConfigError("variables must be a mapping of the template's variables")
+        if self.thinking not in (None, True, False):
+            raise ConfigError(f"thinking is {self.thinking!r}; true, false or nothing expected")
+
+    @property
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        return (self.tools or ()) if self.tool_choice == "auto" else ()
+
+
+class ChatFormat:
+    """A model's template and what it tells of the model.
+
+    built_in: the template is not the checkpoint's. tool_format: a name of colibri.text.tools.
+    thinks: whether it writes <think>. can_stop_thinking: whether the template has a switch.
+    """
+
+    def __init__(self, template: ChatTemplate, model_type: str, *, built_in: bool) -> None:
+        self.template, self.model_type, self.built_in = template, model_type, built_in
+        source = template.source
+        self.thinks = reasoning.CLOSE in source
+        self.can_stop_thinking = "enable_thinking" in source or "thinking is" in source
+        self.takes_tools = "tools" in source
+        self.tool_format = tools.tool_format(source) if self.takes_tools else None
+
+    @classmethod
+    def load(cls, directory: Path, model_type: str) -> "ChatFormat | None":
+        """The checkpoint's own, else the family's; None where there is neither."""
+        own = find_sources(directory)
+        found = own or built_in(model_type)
+        if found is None:
+            return None
+        path, sources = found
+        named = load_special_tokens(directory).named
+        template = ChatTemplate(sources, named, where=str(path))
+        return cls(template, model_type, built_in=own is None)
+
+    def render(self, messages: Sequence[Message], request: ChatRequest) -> str:
+        """The prompt."""
+        if request.offered and not self.takes_tools:
+            raise ConfigError("tools: this model's chat template has no place for them")
+        check_messages(messages)
+        ready = [_prepared(message, at) for at, message in enumerate(messages)]
+        variables = {**self._variables(request)[0], **request.variables}
+        return self.template.render(ready, tools=request.offered, **variables)
+
+    def notes(self, request: ChatRequest) -> list[str]:
+        """What of the request this model cannot do as asked, and what is done instead."""
+        notes = list(self._variables(request)[1])
+        if request.offered and self.takes_tools and self.tool_format is None:
+            notes.append("this model's form of tool calls is not known: they stay in the text")
+        return notes
+
+    def parser(self, prompt: str, request: ChatRequest) -> AnswerParser:
+        """For the answer to a rendered prompt."""
+        calls = None
+        if request.offered and self.tool_format is not None:
+            calls = ToolCalls(tools.FORMATS[self.tool_format][1], ToolSchemas(request.offered))
+        splitter = ReasoningSplitter(reasoning_state(prompt)) if self.thinks else None
+        return AnswerParser(splitter, calls)
+
+    def shown(self, tokenizer: Tokenizer, request: ChatRequest) -> frozenset[int]:
+        """Tokens that the parser must see, also where the tokenizer calls them special."""
+        marks = [reasoning.OPEN, reasoning.CLOSE] if self.thinks else []
+        marks += _MARKERS if request.offered and self.tool_format else ()
+        ids = (tokenizer.token_id(mark) for mark in marks)
+        return frozenset(token_id for token_id in ids if token_id is not None)
+
+    def _variables(self, request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
+        effort = effort_for(request.reasoning_effort, self.model_type, self.template.source)
+        thinking = False if effort.off and request.thinking is None else request.thinking
+        notes = [effort.note] if effort.note else []
+        variables: dict[str, Any] = {}
+        if thinking is False and self.thinks and not self.can_stop_thinking:
+            notes.append("thinking off: this model's template has no switch for it; it thinks")
+        elif thinking and not self.thinks:
+            notes.append("thinking on: this model's template knows no reasoning")
+        elif thinking is not None:
+            variables |= {"enable_thinking": thinking, "thinking": thinking}
+        if effort.value is not None:
+            variables["reasoning_effort"] = effort.value
+        return variables, notes
+
+
+def _prepared(message: Message, at: int) -> Message:
+    """Arguments of earlier calls as objects: in requests they are JSON text, in templates not."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    if not isinstance(calls, Sequence) or isinstance(calls, str):
+        raise ConfigError(f"messages[{at}]: tool_calls must be a list")
+    return {**message, "tool_calls": [_prepared_call(call, at) for call in calls]}
+
+
+def _prepared_call(call: object, at: int) -> dict[str, Any]:
+    where = f"messages[{at}]: tool_calls"
+    if not isinstance(call, Mapping):
+        raise ConfigError(f"{where}: a call is {type(call).__name__}; an object expected")
+    if isinstance(call.get("function"), Mapping):
+        return {**call, "function": _prepared_call(call["function"], at)}
+    arguments = call.get("arguments") or {}
+    try:
+        value = parsed(arguments) if isinstance(arguments, str) else arguments
+    except ValueError as error:
+        raise ConfigError(f"{where}: arguments are not JSON: {error}") from None
+    if not isinstance(value, Mapping) or not isinstance(call.get("name"), str):
+        raise ConfigError(f"{where}: a call needs a name, and an object of arguments")
+    return {**call, "arguments": value}

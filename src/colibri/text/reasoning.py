@@ -1,0 +1,124 @@
+"""Reasoning and answer, told apart while the text streams."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from colibri.text.cursor import Cursor, EndOfText, Reading
+
+OPEN, CLOSE = "<think>", "</think>"
+_BLANKS = re.compile(r"\s*")
+_NEWLINES = re.compile(r"\n*")
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    text: str
+
+
+@dataclass(frozen=True)
+class Content:
+    text: str
+
+
+Piece = Reasoning | Content
+Pieces = Iterator[Piece | None]
+
+
+def reasoning_state(prompt: str) -> bool | None:
+    """How a rendered prompt leaves off: True inside the reasoning, False after it, None when the
+    model itself decides whether to begin it."""
+    end = prompt.rstrip()
+    return True if end.endswith(OPEN) else False if end.endswith(CLOSE) else None
+
+
+class ReasoningSplitter(Reading[Piece]):
+    """`inside`: reasoning_state of the prompt.
+
+    One block of reasoning at most: it ends at the first </think>, and tags after it are text.
+    Before it a <think> in code is text. Unterminated reasoning stays reasoning. Line breaks around
+    the tags belong to neither side.
+    """
+
+    def __init__(self, inside: bool | None) -> None:
+        super().__init__(lambda cursor: _split(cursor, inside))
+
+
+def _split(cursor: Cursor, inside: bool | None) -> Pieces:
+    try:
+        if inside is None:
+            yield from _before(cursor)
+        if inside is not False:
+            yield from _reasoning(cursor)
+        yield from cursor.word(_NEWLINES)
+        while True:
+            yield from _rest(cursor)
+            yield from cursor.more()
+    except EndOfText:
+        return
+
+
+def _rest(cursor: Cursor) -> Pieces:
+    if text := cursor.rest():
+        yield Content(text)
+    cursor.mark()
+
+
+def _before(cursor: Cursor) -> Pieces:
+    """Returns behind the <think>. Blanks at the start are text only if text follows."""
+    blanks, code = "", _Code()
+    try:
+        blanks = yield from cursor.word(_BLANKS)
+        while True:
+            for piece in cursor.pieces(str, OPEN):
+                if piece is None:
+                    yield None
+                    continue
+                code.feed(piece)
+                yield Content(blanks + piece)
+                blanks = ""
+            if not code.inside:
+                return
+            yield Content(OPEN)
+    except EndOfText:
+        if left := blanks + cursor.rest():
+            yield Content(left)
+        raise
+
+
+class _Code:
+    """Whether text so far ends within code: after a backtick, or in a fenced block."""
+
+    def __init__(self) -> None:
+        self._fences, self._ticks = 0, ""
+
+    def feed(self, piece: str) -> None:
+        text = self._ticks + piece
+        before = text.rstrip("`")
+        self._fences += before.count("```")
+        self._ticks = text[len(before) :]
+
+    @property
+    def inside(self) -> bool:
+        return bool(self._ticks) or self._fences % 2 == 1
+
+
+def _reasoning(cursor: Cursor) -> Pieces:
+    """Returns behind the </think>. A model may repeat the <think> that its prompt ends with."""
+    held = ""
+    try:
+        yield from cursor.word(_BLANKS)
+        if (yield from cursor.optional(OPEN)):
+            yield from cursor.word(_BLANKS)
+        for piece in cursor.pieces(str, CLOSE):
+            if piece is None:
+                yield None
+                continue
+            shown = (held + piece).rstrip("\n")
+            held = (held + piece)[len(shown) :]
+            if shown:
+                yield Reasoning(shown)
+    except EndOfText:
+        if left := held + cursor.rest():
+            yield Reasoning(left)
+        raise

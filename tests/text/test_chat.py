@@ -1,0 +1,195 @@
+"""Conversations as the families were trained on them, and what a template tells of its model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colibri.errors import ConfigError
+from colibri.text.builtin import BUILT_IN, built_in
+from colibri.text.chat import ChatFormat, ChatRequest
+from colibri.text.effort import EFFORTS
+from text.chat_kit import TOOLS
+
+GOLDEN = Path(__file__).parent / "chats"
+FAMILIES = ("glm_moe_dsa", "glm5_next", "qwen3_5_moe")
+
+
+def says(role: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+def call(name: str, arguments: Any) -> dict[str, Any]:
+    return {"type": "function", "id": "1", "function": {"name": name, "arguments": arguments}}
+
+
+TURNS = [
+    says("system", "Be brief."),
+    says("user", "What is 2 + 2?"),
+    says("assistant", "4", reasoning_content="Easy."),
+    says("user", [{"type": "text", "text": "And "}, {"type": "text", "text": "3 + 3?"}]),
+]
+CALLS = [
+    says("user", "Weather in Oslo and Rome?"),
+    says(
+        "assistant",
+        "I will look.",
+        reasoning_content="Two calls.",
+        tool_calls=[
+            call("weather", json.dumps({"city": "Oslo", "days": 2})),
+            call("weather", {"city": "Rome", "hours": [1, 2], "note": None}),
+        ],
+    ),
+    says("tool", "rain", tool_call_id="1"),
+    says("tool", "sun"),
+    says("assistant", "", tool_calls=[call("time", "{}")]),
+    says("tool", "noon"),
+]
+CASES: dict[str, tuple[list[Any], ChatRequest]] = {
+    "hello": ([says("user", "Hello")], ChatRequest()),
+    "thinking-off": ([says("user", "Hello")], ChatRequest(thinking=False)),
+    "thinking-on": ([says("user", "Hello")], ChatRequest(thinking=True)),
+    "effort-low": ([says("user", "Hello")], ChatRequest(reasoning_effort="low")),
+    "effort-medium": ([says("user", "Hello")], ChatRequest(reasoning_effort="medium")),
+    "effort-none": ([says("user", "Hello")], ChatRequest(reasoning_effort="none")),
+    "turns": (TURNS, ChatRequest()),
+    "tools": (TURNS, ChatRequest(tools=TOOLS)),
+    "tools-none": (TURNS, ChatRequest(tools=TOOLS, tool_choice="none")),
+    "calls": (CALLS, ChatRequest(tools=TOOLS)),
+    "calls-turn": ([*CALLS, says("assistant", "Mixed."), TURNS[1]], ChatRequest(tools=TOOLS)),
+}
+
+
+def chat_of(family: str, directory: Path) -> ChatFormat:
+    chat = ChatFormat.load(directory, family)
+    assert chat is not None
+    return chat
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_golden(family: str, case: str, tmp_path: Path) -> None:
+    messages, request = CASES[case]
+    text = chat_of(family, tmp_path).render(messages, request)
+    assert text == (GOLDEN / family / f"{case}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_s_calls_are_read_as_its_template_writes_them(family: str, tmp_path: Path) -> None:
+    chat, request = chat_of(family, tmp_path), ChatRequest(tools=TOOLS)
+    prompt = chat.render(CALLS[:1], request)
+    whole = chat.template.render(
+        [CALLS[0], {**CALLS[1], "tool_calls": [call("time", {}), call("time", {"a": 5})]}],
+        tools=TOOLS,
+        add_generation_prompt=False,
+    )
+    assert whole.startswith(prompt)
+    parser = chat.parser(prompt, request)
+    answer = whole[len(prompt) :].removesuffix("<|im_end|>\n")
+    parts = parser.push(answer) + parser.finish()
+    assert (parts.reasoning, parts.text) == ("Two calls.", "I will look.")
+    assert parser.complete_calls == 2
+
+
+def test_built_in_only_for_want_of_an_own(tmp_path: Path) -> None:
+    assert ChatFormat.load(tmp_path, "olmoe") is None
+    assert chat_of("glm_moe_dsa", tmp_path).built_in
+    (tmp_path / "chat_template.jinja").write_text("own")
+    own = chat_of("glm_moe_dsa", tmp_path)
+    assert not own.built_in
+    assert own.render([says("user", "x")], ChatRequest()) == "own"
+    assert {name for name in BUILT_IN if built_in(name)} == set(BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("family", "levels"),
+    [
+        ("glm_moe_dsa", ["Low", "Low", "Medium", "High", "Max", "Max"]),
+        ("glm5_next", ["Low", "Low", "High", "High", "Max", "Max"]),
+    ],
+)
+def test_efforts_are_ordered_and_replacements_said(
+    family: str, levels: list[str], tmp_path: Path
+) -> None:
+    chat = chat_of(family, tmp_path)
+    for effort, level in zip(EFFORTS[1:], levels, strict=True):
+        request = ChatRequest(reasoning_effort=effort)
+        text = chat.render([says("user", "x")], request)
+        assert f"<|system|>Reasoning Effort: {level}<|user|>" in text
+        assert bool(chat.notes(request)) is (level.lower() != effort)
+
+
+def test_what_a_model_cannot_do_is_said(tmp_path: Path) -> None:
+    flash, qwen = chat_of("glm5_next", tmp_path), chat_of("qwen3_5_moe", tmp_path)
+    assert "no switch" in flash.notes(ChatRequest(thinking=False))[0]
+    assert "no switch" in flash.notes(ChatRequest(reasoning_effort="none"))[0]
+    assert "no levels" in qwen.notes(ChatRequest(reasoning_effort="high"))[0]
+    assert qwen.notes(ChatRequest(reasoning_effort="none")) == []
+    plain = own(tmp_path, "{{ messages }}")
+    assert "no reasoning" in plain.notes(ChatRequest(thinking=True))[0]
+    assert plain.notes(ChatRequest(thinking=False, reasoning_effort=None)) == []
+    with pytest.raises(ConfigError, match="no place for them"):
+        plain.render([says("user", "x")], ChatRequest(tools=TOOLS))
+    odd = own(tmp_path, "{{ tools }}")
+    assert "stay in the text" in odd.notes(ChatRequest(tools=TOOLS))[0]
+
+
+def own(directory: Path, template: str) -> ChatFormat:
+    (directory / "chat_template.jinja").write_text(template)
+    return chat_of("olmoe", directory)
+
+
+def test_a_template_without_reasoning_leaves_tags_in_the_text(tmp_path: Path) -> None:
+    parser = own(tmp_path, "{{ messages }}").parser("", ChatRequest())
+    text = "<think>a</think> <tool_call>f</tool_call>"
+    assert (parser.push(text) + parser.finish()).text == text
+
+
+def test_calls_are_read_only_where_tools_were_offered(tmp_path: Path) -> None:
+    chat = chat_of("glm_moe_dsa", tmp_path)
+    text = "<tool_call>time</tool_call>"
+    for request in (ChatRequest(), ChatRequest(tools=TOOLS, tool_choice="none")):
+        parser = chat.parser("<think></think>", request)
+        assert (parser.push(text) + parser.finish()).text == text
+
+
+def test_variables_reach_the_template(tmp_path: Path) -> None:
+    chat = own(tmp_path, "{{ colour }} {{ reasoning_effort }}")
+    request = ChatRequest(variables={"colour": "red"}, reasoning_effort="high")
+    assert chat.render([says("user", "x")], request) == "red high"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tools": "x"}, "tools must be a list"),
+        ({"tools": [{"name": "f"}]}, r"tools\[0\] must be"),
+        ({"tools": [TOOLS[0], {"function": {"name": ""}}]}, r"tools\[1\] must be"),
+        ({"tools": [{"function": {"name": "f", "parameters": 5}}]}, r"tools\[0\] \(f\)"),
+        ({"tool_choice": "required"}, "tool_choice is 'required'"),
+        ({"thinking": "on"}, "thinking is 'on'"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort is 'huge'; one of none, minimal"),
+        ({"enable_thinking": True}, "no option 'enable_thinking'; known are tools"),
+        ({"variables": 5}, "variables"),
+    ],
+)
+def test_bad_options_are_named(options: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        ChatRequest.of(options)
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [
+        ("x", "must be a list"),
+        ([5], "a call is int"),
+        ([call("f", "{")], "not JSON"),
+        ([call("f", "[1]")], "an object of arguments"),
+        ([{"function": {"arguments": {}}}], "needs a name"),
+    ],
+)
+def test_bad_calls_in_messages_are_named(calls: Any, words: str, tmp_path: Path) -> None:
+    messages = [says("user", "x"), says("assistant", "", tool_calls=calls)]
+    with pytest.raises(ConfigError, match=rf"messages\[1\].*{words}"):
+        chat_of("glm_moe_dsa", tmp_path).render(messages, ChatRequest())

@@ -1,0 +1,80 @@
+"""Reasoning and answer: the same two texts, however the stream was cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colibri.text.reasoning import Content, Reasoning, ReasoningSplitter, reasoning_state
+from text.chat_kit import cuts, every_cut, joined
+
+R, C = Reasoning, Content
+
+
+@pytest.mark.parametrize(
+    ("inside", "text", "expected"),
+    [
+        (None, "<think>why</think>so", [R("why"), C("so")]),
+        (None, "<think>\nwhy\nnot\n</think>\n\nso\n", [R("why\nnot"), C("so\n")]),
+        (None, "\n\n<think>why</think>so", [R("why"), C("so")]),
+        (None, "first <think>why</think>so", [C("first "), R("why"), C("so")]),
+        (None, "no tags, a < b <thin", [C("no tags, a < b <thin")]),
+        (None, "  indented", [C("  indented")]),
+        (None, "<think>never ends\n", [R("never ends\n")]),
+        (None, "<think>never ends</thi", [R("never ends</thi")]),
+        (None, "<think></think>", []),
+        (None, "<think>\n\n</think>\n\nso", [C("so")]),
+        (None, "", []),
+        (None, "use `<think>` here", [C("use `<think>` here")]),
+        (None, "```\n<think>x</think>\n```", [C("```\n<think>x</think>\n```")]),
+        (None, "```\na\n```\n<think>x</think>y", [C("```\na\n```\n"), R("x"), C("y")]),
+        (True, "why</think>so", [R("why"), C("so")]),
+        (True, "\nwhy", [R("why")]),
+        (True, "<think>\nwhy</think>so", [R("why"), C("so")]),
+        (True, "a <think> b</think>so", [R("a <think> b"), C("so")]),
+        (True, "a</think>b</think>c<think>d", [R("a"), C("b</think>c<think>d")]),
+        (True, "</think>so", [C("so")]),
+        (False, "so <think>is</think> this", [C("so <think>is</think> this")]),
+        (False, "\nso", [C("so")]),
+    ],
+)
+def test_every_cut_gives_the_same(inside: bool | None, text: str, expected: object) -> None:
+    for pieces in every_cut(text):
+        assert joined(ReasoningSplitter(inside), pieces) == expected
+
+
+PARTS = ["<think>", "</think>", "<thi", "nk>", "`", "```", "\n", " ", "word", "<"]
+
+
+@given(st.data())
+def test_any_text_any_cut(data: st.DataObject) -> None:
+    text = "".join(data.draw(st.lists(st.sampled_from(PARTS), max_size=12)))
+    inside = data.draw(st.sampled_from([None, True, False]))
+    places = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
+    whole = joined(ReasoningSplitter(inside), [text])
+    assert joined(ReasoningSplitter(inside), cuts(text, places)) == whole
+    kept = "".join(event.text for event in whole)
+    lost = "".join(text.split()).replace("<think>", "").replace("</think>", "")
+    assert "".join(kept.split()).replace("<think>", "").replace("</think>", "") == lost
+
+
+def test_reasoning_comes_as_it_is_made() -> None:
+    splitter = ReasoningSplitter(True)
+    assert splitter.feed("one ") == [R("one ")]
+    assert splitter.feed("two </") == [R("two ")]
+    assert splitter.feed("b>") == [R("</b>")]
+    assert splitter.feed("</think>\n\nso") == [C("so")]
+    assert splitter.feed(" it is") == [C(" it is")]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "state"),
+    [
+        ("<|assistant|><think>", True),
+        ("<|im_start|>assistant\n<think>\n", True),
+        ("<|assistant|><think></think>", False),
+        ("<think>\n\n</think>\n\n", False),
+        ("<think>a</think>b<|im_start|>assistant\n", None),
+    ],
+)
+def test_the_prompt_tells_where_the_answer_begins(prompt: str, state: bool | None) -> None:
+    assert reasoning_state(prompt) is state
