@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import operator
 import os
 import weakref
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 from colibri.answer import Chunk, Completion, Progress, chunks, complete
 from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
 from colibri.container.reader import Container
-from colibri.engine.engine import Engine, check_ids
+from colibri.engine.engine import Engine, check_ids, whole_numbers
 from colibri.engine.request import Request
-from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
+from colibri.errors import CapacityError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
@@ -287,14 +286,6 @@ class LLM:
         finally:
             for request, _ in asked:
                 request.cancel()
-
-
-def whole_numbers(token_ids: Sequence[int]) -> list[int]:
-    """Token ids as Python's own integers."""
-    try:
-        return [operator.index(i) for i in token_ids]
-    except TypeError:
-        raise ColibriError("a prompt is text, or a sequence of whole numbers (token ids)") from None
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:

@@ -10,6 +10,7 @@ from colibri.errors import ConfigError
 from colibri.text.builtin import BUILT_IN, built_in
 from colibri.text.chat import ChatFormat, ChatRequest
 from colibri.text.effort import EFFORTS
+from text import tokenizer_kit as kit
 from text.chat_kit import TOOLS
 
 GOLDEN = Path(__file__).parent / "chats"
@@ -90,6 +91,21 @@ def test_a_model_s_calls_are_read_as_its_template_writes_them(family: str, tmp_p
     parts = parser.push(answer) + parser.finish()
     assert (parts.reasoning, parts.text) == ("Two calls.", "I will look.")
     assert parser.complete_calls == 2
+
+
+def test_the_template_that_qwen3_ships(tmp_path: Path) -> None:
+    chat = chat_of("qwen3_moe", kit.real("qwen3", tmp_path))
+    assert (chat.built_in, chat.thinks, chat.tool_format) == (False, True, "hermes")
+    request = ChatRequest(tools=TOOLS, thinking=True)
+    assert chat.notes(request) == []
+    text = chat.render(CALLS, request)
+    assert '"arguments": {"city": "Oslo", "days": 2}}\n</tool_call>' in text
+    off = chat.render(CALLS[:1], ChatRequest(thinking=False))
+    assert off.endswith("<think>\n\n</think>\n\n")
+    parser = chat.parser(chat.render(CALLS[:1], request), request)
+    answer = text[text.index("<think>") : text.index("<|im_end|>", text.index("<think>"))]
+    parts = parser.push(answer) + parser.finish()
+    assert (parts.reasoning, parts.text, parser.complete_calls) == ("Two calls.", "I will look.", 2)
 
 
 def test_built_in_only_for_want_of_an_own(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ its prompt and longest answer; together they never hold more than the context th
 reserved, nor are they more than the rows that it has working memory for.
 """
 
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -255,6 +256,14 @@ class Engine:
         self._running.remove(sequence)
         self._states.give_back(sequence.state)
         self._any_left = True
+
+
+def whole_numbers(token_ids: Ids[int]) -> list[int]:
+    """Token ids as Python's own integers."""
+    try:
+        return [operator.index(i) for i in token_ids]
+    except TypeError:
+        raise ColibriError("a prompt is text, or a sequence of whole numbers (token ids)") from None
 
 
 def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:

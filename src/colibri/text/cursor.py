@@ -23,16 +23,21 @@ class Cursor:
 
     def __init__(self) -> None:
         self._text = ""
-        self._at = self._mark = 0
+        self._at = 0
+        self._mark: int | None = None
         self.closed = False
 
     def feed(self, text: str) -> None:
+        if self._mark is None:  # what was read is not needed again
+            self._text, self._at = self._text[self._at :], 0
         self._text += text
 
     def mark(self) -> None:
-        """From here on text is kept; what is before is forgotten."""
-        self._text = self._text[self._at :]
-        self._at = self._mark = 0
+        """From here on what is read is kept, until `release`."""
+        self._mark = self._at
+
+    def release(self) -> None:
+        self._mark = None
 
     def since_mark(self) -> str:
         """What was read since the mark; when no more comes, all that was given."""

@@ -52,16 +52,11 @@ def _split(cursor: Cursor, inside: bool | None) -> Pieces:
             yield from _reasoning(cursor)
         yield from cursor.word(_NEWLINES)
         while True:
-            yield from _rest(cursor)
+            if text := cursor.rest():
+                yield Content(text)
             yield from cursor.more()
     except EndOfText:
         return
-
-
-def _rest(cursor: Cursor) -> Pieces:
-    if text := cursor.rest():
-        yield Content(text)
-    cursor.mark()
 
 
 def _before(cursor: Cursor) -> Pieces:

@@ -104,6 +104,6 @@ def _call(
         yield Text(blanks + OPEN + cursor.since_mark())
         return False
     finally:
-        cursor.mark()
+        cursor.release()
     yield CallEnd()
     return True
