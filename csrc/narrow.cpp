@@ -9,38 +9,28 @@
 namespace coli::COLI_PATH {
 namespace {
 
-constexpr int kWords = 8;  // of 8 bytes a line
-using Line = uint64_t[kWords];
+using Line = uint64_t[8];                        // 64 bytes
 constexpr uint64_t kEach = 0x0101010101010101u;  // times a byte: that byte, eight times
 
-COLI_INLINE void read(const uint8_t* p, Line line) { std::memcpy(line, p, sizeof(Line)); }
-COLI_INLINE void write(uint8_t* p, const Line line) { std::memcpy(p, line, sizeof(Line)); }
+// Of two codes a byte, in their nibbles: the two middle bits, at 0..1 and 2..3, and the high bits, at 0 and 1.
+COLI_INLINE uint64_t low_bits(uint64_t n) { return (n >> 1 & 0x03 * kEach) | (n >> 3 & 0x0c * kEach); }
+COLI_INLINE uint64_t high_bits(uint64_t n) { return (n >> 3 & 0x01 * kEach) | (n >> 6 & 0x02 * kEach); }
 
-// Codes of 8 inputs, as line j of int4 has them, into the planes of int3.
-COLI_INLINE void put(const Line nibbles, int j, Line low[4], Line high[2]) {
-  for (int i = 0; i < kWords; i++) {
-    uint64_t n = nibbles[i];
-    low[j / 2][i] |= ((n >> 1 & 0x03 * kEach) | (n >> 3 & 0x0c * kEach)) << (4 * (j % 2));
-    high[j / 4][i] |= ((n >> 3 & 0x01 * kEach) | (n >> 6 & 0x02 * kEach)) << (2 * (j % 4));
+// A group's 8 lines of int4 codes into the 6 of int3, without the lowest bits.
+COLI_INLINE void narrow_codes(const uint8_t* codes, uint8_t* out) {
+  alignas(64) Line n[8], o[6];
+  std::memcpy(n, codes, sizeof n);
+  for (int i = 0; i < 8; i++) {
+#pragma GCC unroll 4
+    for (int l = 0; l < 4; l++) o[l][i] = low_bits(n[2 * l][i]) | low_bits(n[2 * l + 1][i]) << 4;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+      const Line* four = n + 4 * h;
+      uint64_t two = high_bits(four[0][i]) | high_bits(four[1][i]) << 2;
+      o[4 + h][i] = two | high_bits(four[2][i]) << 4 | high_bits(four[3][i]) << 6;
+    }
   }
-}
-
-struct Planes {
-  alignas(64) Line low[4] = {}, high[2] = {};
-  __attribute__((always_inline)) void store(uint8_t* out) const {
-    for (int i = 0; i < 4; i++) write(out + 64 * i, low[i]);
-    for (int i = 0; i < 2; i++) write(out + 256 + 64 * i, high[i]);
-  }
-};
-
-COLI_INLINE void narrow_int4(const uint8_t* group, uint8_t* out) {
-  Planes planes;
-  for (int j = 0; j < 8; j++) {
-    alignas(64) Line nibbles;
-    read(group + 64 * j, nibbles);
-    put(nibbles, j, planes.low, planes.high);
-  }
-  planes.store(out);
+  std::memcpy(out, o, sizeof o);
 }
 
 // For each row 255 where its largest weight of the group is positive (0 of equals), at each of its 4 bytes of a line.
@@ -73,17 +63,13 @@ COLI_INLINE uint8_t code_of(uint8_t v, uint8_t mirror) {
 COLI_INLINE void narrow_int8(const uint8_t* group, uint8_t* out, uint16_t scales[kRows]) {
   uint8_t mirror[64];
   mirrored(group, mirror);
-  Planes planes;
-  for (int j = 0; j < 8; j++) {
-    uint8_t codes[64];
-    const uint8_t *low = group + 128 * j, *high = low + 64;
-    for (int i = 0; i < 64; i++)
-      codes[i] = (uint8_t)(code_of(low[i], mirror[i]) | code_of(high[i], mirror[i]) << 4);
-    alignas(64) Line nibbles;
-    read(codes, nibbles);
-    put(nibbles, j, planes.low, planes.high);
-  }
-  planes.store(out);
+  uint8_t codes[512];
+  for (int j = 0; j < 8; j++)
+    for (int i = 0; i < 64; i++) {
+      const uint8_t* low = group + 128 * j + i;
+      codes[64 * j + i] = (uint8_t)(code_of(low[0], mirror[i]) | code_of(low[64], mirror[i]) << 4);
+    }
+  narrow_codes(codes, out);
   for (int r = 0; r < kRows; r++) scales[r] = (uint16_t)(scales[r] ^ (mirror[4 * r] & 0x80) << 8);
 }
 
@@ -92,7 +78,7 @@ void narrow_block(const uint8_t* block, Scheme scheme, int64_t cols, uint8_t* ou
   for (int64_t g = 0; g < groups; g++) {
     uint16_t scales[kRows];
     std::memcpy(scales, block + groups * from + g * sizeof scales, sizeof scales);
-    if (scheme == Scheme::int4) narrow_int4(block + g * from, out + g * to);
+    if (scheme == Scheme::int4) narrow_codes(block + g * from, out + g * to);
     else narrow_int8(block + g * from, out + g * to, scales);
     std::memcpy(out + groups * to + g * sizeof scales, scales, sizeof scales);
   }
