@@ -21,7 +21,7 @@ inline void require(bool condition, const char* message) {
 }
 
 inline Scheme scheme_of(int bits) {
-  require(bits == 4 || bits == 8, "scheme must be 4 or 8 bits");
+  require(bits == 3 || bits == 4 || bits == 8, "scheme must be 3, 4 or 8 bits");
   return (Scheme)bits;
 }
 

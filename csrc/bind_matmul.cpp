@@ -19,12 +19,22 @@ std::tuple<double, double, int64_t> py_pack(const AnyIn& w, int bits, float mult
                                             const std::optional<Out<uint8_t, 1>>& out) {
   DenseWeights d = dense_of(w);
   Scheme scheme = scheme_of(bits);
+  require(scheme != Scheme::int3, "weights are packed to 4 or 8 bits, and narrowed to 3");
   require(multiplier > 0 && multiplier < __builtin_inff(), "multiplier must be positive and finite");
   if (out)
     require((int64_t)out->shape(0) == ceil_div(d.rows, kRows) * block_bytes(scheme, d.cols), "out has the wrong size");
   Released released;
   ScaleRange r = pack(d.data, d.dtype, d.rows, d.cols, scheme, multiplier, out ? out->data() : nullptr);
   return {r.smallest, r.largest, r.bad};
+}
+
+double py_narrow(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t cols, const Out<uint8_t, 1>& out) {
+  PackedWeights w = packed_of(data, bits, rows, cols, 1.f);
+  require(w.scheme != Scheme::int3, "the weights are at 3 bits already");
+  require((int64_t)out.shape(0) == ceil_div(rows, kRows) * block_bytes(Scheme::int3, cols), "out has the wrong size");
+  Released released;
+  narrow(w.data, rows, cols, w.scheme, out.data());
+  return narrow_factor(w.scheme);
 }
 
 Matrix packed_matrix(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t cols, float multiplier) {
@@ -78,6 +88,8 @@ void bind_matmul(nb::module_& m) {
   nb::class_<Matrix>(m, "Matrix");
   m.def("pack", &py_pack, nb::arg("w").noconvert(), nb::arg("bits"), nb::arg("multiplier"),
         nb::arg("out").noconvert().none());
+  m.def("narrow", &py_narrow, nb::arg("data").noconvert(), nb::arg("bits"), nb::arg("rows"), nb::arg("cols"),
+        nb::arg("out").noconvert());
   m.def("packed_matrix", &packed_matrix, nb::arg("data").noconvert(), nb::arg("bits"), nb::arg("rows"),
         nb::arg("cols"), nb::arg("multiplier"));
   m.def("dense_matrix", &dense_matrix, nb::arg("w").noconvert());

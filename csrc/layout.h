@@ -2,6 +2,8 @@
 // fp16 scales [group][row], zeros up to a multiple of 64 bytes. Inside a group, 64-byte lines hold 4 bytes a row:
 //   int4: line j of 8, byte b: low nibble = input 8j + b, high nibble = input 8j + 4 + b, both + 8
 //   int8: line j of 16, byte b: input 4j + b, + 128
+//   int3: the three high bits of an int4 code; only in memory. Of each code, line i of 4 holds the two low bits, byte
+//         b at bit 2c: input 16i + 4c + b; line 4 + h, h of 2, the high one, byte b at bit k: input 32h + 4k + b
 // The functions are static: this header is included in files compiled once per CPU path.
 #pragma once
 #include <cstdint>
@@ -11,12 +13,12 @@ namespace coli {
 constexpr int kGroup = 64;
 constexpr int kRows = 16;
 
-enum class Scheme { int4 = 4, int8 = 8 };
+enum class Scheme { int3 = 3, int4 = 4, int8 = 8 };
 enum class Dtype { f32 = 0, f16 = 1, bf16 = 2 };
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t groups_of(int64_t cols) { return ceil_div(cols, kGroup); }
-static inline int64_t group_bytes(Scheme s) { return s == Scheme::int4 ? 512 : 1024; }
+static inline int64_t group_bytes(Scheme s) { return 128 * (int64_t)s; }
 static inline int64_t block_bytes(Scheme s, int64_t cols) {
   return ceil_div(groups_of(cols) * (group_bytes(s) + 2 * kRows), 64) * 64;
 }

@@ -75,6 +75,15 @@ ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Schem
   return total;
 }
 
+void narrow(const uint8_t* blocks, int64_t rows, int64_t cols, Scheme scheme, uint8_t* out) {
+  const NarrowKernels& kernels = COLI_PICK(narrow_kernels);
+  int64_t from = block_bytes(scheme, cols), to = block_bytes(Scheme::int3, cols);
+  auto task = [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; b++) kernels.narrow_block(blocks + b * from, scheme, cols, out + b * to);
+  };
+  parallel_for(ceil_div(rows, kRows), std::max<int64_t>(1, 65536 / from), std::cref(task));
+}
+
 void matmul(std::span<const Product> products, const float* x, int64_t tokens, int64_t heads, int planes) {
   const PackedKernels& packed = COLI_PICK(packed_kernels);
   const DenseKernels& dense = COLI_PICK(dense_kernels);

@@ -12,6 +12,11 @@ namespace coli {
 ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
                 uint8_t* out);
 
+// Blocks of int4 or int8 [rows, cols] into out as int3: the bytes of 16 rows and any 64 inputs depend on nothing else.
+// The multiplier of the result is that of the weights times narrow_factor.
+void narrow(const uint8_t* blocks, int64_t rows, int64_t cols, Scheme scheme, uint8_t* out);
+inline float narrow_factor(Scheme scheme) { return scheme == Scheme::int4 ? 0.5f : 8.f; }
+
 using Weights = std::variant<PackedWeights, DenseWeights>;
 inline bool is_packed(const Weights& w) { return w.index() == 0; }
 inline int64_t rows_of(const Weights& w) {

@@ -69,6 +69,11 @@ struct PackKernels {
   void (*dense_row)(const DenseWeights& w, int64_t row, float* out);
 };
 
+struct NarrowKernels {
+  // One block of int4 or int8 into one of int3, whose weights are the same times the scales times narrow_factor().
+  void (*narrow_block)(const uint8_t* block, Scheme scheme, int64_t cols, uint8_t* out);
+};
+
 struct PackedKernels {
   void (*quantize)(const float* x, int64_t cols, const Activations& out, int64_t t0, int64_t t1);
   void (*matmul)(const PackedWeights& w, const Activations& x, const Part& part, float* y);
@@ -87,6 +92,7 @@ struct DenseKernels {
   namespace path {                            \
   extern const PackKernels pack_kernels;      \
   extern const PackedKernels packed_kernels;  \
+  extern const NarrowKernels narrow_kernels;  \
   extern const DenseKernels dense_kernels;    \
   }
 COLI_EACH_PATH(COLI_TABLES, )

@@ -187,11 +187,16 @@ void unpack_row(const PackedWeights& w, int64_t row, float* out) {
     store(s, mul(load_f16(block + groups * bytes + 32 * g), set1(w.multiplier)));
     for (int64_t i = 0; i < kGroup && g * kGroup + i < w.cols; i++) {
       int q;
-      if (w.scheme == Scheme::int4) {
-        uint8_t byte = block[g * bytes + i / 8 * 64 + 4 * r + i % 4];
+      const uint8_t* group = block + g * bytes;
+      if (w.scheme == Scheme::int3) {
+        int low = group[i / 16 * 64 + 4 * r + i % 4] >> (i / 4 % 4 * 2) & 3;
+        int high = group[256 + i / 32 * 64 + 4 * r + i % 4] >> (i / 4 % 8) & 1;
+        q = 4 * (low | high << 2) - 15;
+      } else if (w.scheme == Scheme::int4) {
+        uint8_t byte = group[i / 8 * 64 + 4 * r + i % 4];
         q = (i % 8 < 4 ? byte & 15 : byte >> 4) - 8;
       } else {
-        q = block[g * bytes + i / 4 * 64 + 4 * r + i % 4] - 128;
+        q = group[i / 4 * 64 + 4 * r + i % 4] - 128;
       }
       out[g * kGroup + i] = (float)q * s[r];
     }

@@ -21,7 +21,7 @@ template <int Bits, int Rows> void tile(const uint8_t* block, int64_t size, int6
 #pragma GCC unroll 16
     for (int j = 0; j < D::kLines; j++) {
       for (int b = 0; b < kLine; b += 64) prefetch(w + kLine * j + b + 4096);
-      dots.add(D::weights(w + kLine * j), rows, g * 64 + D::kInputs * j, j);
+      dots.add(D::weights(w, j), rows, g * 64 + D::kInputs * j, j);
       if (j % D::kFold == D::kFold - 1) dots.fold();
     }
     prefetch(scales + size + 32 * g);  // of the next block
@@ -62,6 +62,7 @@ void product(const Block& b, const Activations& x, const int64_t* tokens, int n,
   for (int t = 0; t < n; t++)
     for (int p = 0; p < x.planes; p++) rows[t * x.planes + p] = x.row(tokens[t], p);
   if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, b.size, x.groups, rows, n * x.planes, sums);
+  else if (b.scheme == Scheme::int3) rows_of_block<3>(b.data, b.size, x.groups, rows, n * x.planes, sums);
   else rows_of_block<8>(b.data, b.size, x.groups, rows, n * x.planes, sums);
   for (int t = 0; t < n; t++) {
     f32x16 y = load(sums[t * x.planes]);

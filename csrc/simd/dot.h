@@ -2,7 +2,8 @@
 // The sums are exact, so every path has the same.
 //   Dot<bits, rows in the tile> is one activation row's accumulator over a group of 64 inputs:
 //   kLines lines a group, kInputs activations a line; start(sum of the group's activations) puts in what the offset
-//   of the stored weights (8 or 128) owes; fold() comes after every kFold lines.
+//   of the stored weights (15, 8 or 128) owes; fold() comes after every kFold lines. Of int3, whose codes u stand for
+//   4u - 15, a line is a part of three in memory: weights() takes the group and the number of the line.
 //   Dots<bits, rows> is that of a whole tile, which a path may have in a form of its own.
 #pragma once
 #include <cstring>
@@ -15,6 +16,18 @@ COLI_INLINE int32_t load_i32(const void* p) {
   int32_t v;
   std::memcpy(&v, p, 4);
   return v;
+}
+
+// What a code of zero stands for, negated.
+constexpr int kOffset[] = {0, 0, 0, 15, 8, 0, 0, 0, 128};
+
+// Where int3 has the two inputs of a half (0, 1) of line 0..7, which is 4 of its 8: bits to shift right so that the
+// low bits come to lie at 2 and 3, and the high one at 4.
+struct ThreeBits {
+  int low_line, high_line, low, high;
+};
+COLI_INLINE ThreeBits three_bits(int line, int half) {
+  return {64 * (line / 2), 256 + 64 * (line / 4), 4 * (line % 2) + 2 * half - 2, 2 * (line % 4) + half - 4};
 }
 
 }  // namespace coli::COLI_PATH
@@ -37,7 +50,7 @@ template <class D, int Rows> struct DotEach {
   static constexpr int kLines = D::kLines, kInputs = D::kInputs, kFold = D::kFold;
   using Weights = typename D::Weights;
   D dot[Rows];
-  static Weights weights(const uint8_t* p) { return D::weights(p); }
+  static Weights weights(const uint8_t* group, int line) { return D::weights(group, line); }
   void start(int row, int32_t sum) { dot[row].start(sum); }
   // The activations of row t begin at rows[t] + at.
   void add(const Weights& w, const uint8_t* const* rows, int64_t at, int line) {

@@ -19,6 +19,20 @@ COLI_INLINE Line nibbles(const uint8_t* p) {
   }
   return l;
 }
+// The same of int3: 4 times the code.
+COLI_INLINE uint8x16_t three(const uint8_t* group, const ThreeBits& t) {
+  uint8x16_t low = vshlq_u8(vld1q_u8(group + t.low_line), vdupq_n_s8((int8_t)-t.low));
+  uint8x16_t high = vshlq_u8(vld1q_u8(group + t.high_line), vdupq_n_s8((int8_t)-t.high));
+  return vorrq_u8(vandq_u8(low, vdupq_n_u8(12)), vandq_u8(high, vdupq_n_u8(16)));
+}
+COLI_INLINE Line threes(const uint8_t* group, int line) {
+  Line l;
+  for (int r = 0; r < 4; r++) {
+    l.low[r] = vreinterpretq_s8_u8(three(group + 16 * r, three_bits(line, 0)));
+    l.high[r] = vreinterpretq_s8_u8(three(group + 16 * r, three_bits(line, 1)));
+  }
+  return l;
+}
 // Two lines of int8: 8 inputs.
 COLI_INLINE Line bytes(const uint8_t* p) {
   Line l;
@@ -29,13 +43,20 @@ COLI_INLINE Line bytes(const uint8_t* p) {
   return l;
 }
 
+template <int Bits> COLI_INLINE Line line_of(const uint8_t* group, int line) {
+  if constexpr (Bits == 3) return threes(group, line);
+  return Bits == 4 ? nibbles(group + 64 * line) : bytes(group + 128 * line);
+}
+// bytes() has taken the offset of int8 off.
+template <int Bits> constexpr int kOwed = Bits == 8 ? 0 : -kOffset[Bits];
+
 template <int Bits, int Rows> struct Dot {
   static constexpr int kLines = 8, kInputs = 8, kFold = 8;
   using Weights = Line;
   int32x4_t a[4];
-  static Line weights(const uint8_t* p) { return Bits == 4 ? nibbles(p) : bytes(p); }
+  static Line weights(const uint8_t* group, int line) { return line_of<Bits>(group, line); }
   void start(int32_t sum) {
-    for (int r = 0; r < 4; r++) a[r] = vdupq_n_s32(Bits == 4 ? -8 * sum : 0);
+    for (int r = 0; r < 4; r++) a[r] = vdupq_n_s32(kOwed<Bits> * sum);
   }
   void add(const Line& w, const int8_t* x, int) {
     int8x8_t v = vld1_s8(x);
@@ -52,8 +73,8 @@ template <int Bits, int Rows> struct DotPairs {
   static constexpr int kLines = 8, kInputs = 8, kFold = 8;
   struct Weights { int8x16_t v[8]; };
   int32x4_t a[Rows / 2][8];
-  static Weights weights(const uint8_t* p) {
-    Line l = Bits == 4 ? nibbles(p) : bytes(p);
+  static Weights weights(const uint8_t* group, int line) {
+    Line l = line_of<Bits>(group, line);
     Weights w;
     for (int r = 0; r < 4; r++) {
       int32x4_t low = vreinterpretq_s32_s8(l.low[r]), high = vreinterpretq_s32_s8(l.high[r]);
@@ -63,7 +84,7 @@ template <int Bits, int Rows> struct DotPairs {
     return w;
   }
   void start(int row, int32_t sum) {
-    int32_t owed = Bits == 4 ? -8 * sum : 0;
+    int32_t owed = kOwed<Bits> * sum;
     for (int i = 0; i < 8; i++) {
       if (row % 2 == 0) a[row / 2][i] = vdupq_n_s32(owed);
       else a[row / 2][i] = vtrn1q_s32(a[row / 2][i], vdupq_n_s32(owed));

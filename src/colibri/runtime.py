@@ -136,6 +136,7 @@ class Runtime:
             slots_per_layer=dict(self.plan.slots),
             policy=config.policy,
             scope=config.cache_scope,
+            cache_bits=config.cache_bits,
             planes=planes,
             readers=config.readers,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
@@ -192,8 +193,8 @@ class Runtime:
         scheme = next(iter(layers.values())).layout.scheme if layers else "none"
         trunk, embedding = bits_text(self.plan.trunk_bits), bits_text(self.plan.embed_bits)
         self.load_line = (
-            f"{container.path.absolute().name} ({family.name}): experts {scheme}, "
-            f"trunk at {trunk}, embedding at {embedding}, "
+            f"{container.path.absolute().name} ({family.name}): experts {scheme}"
+            f"{_cache_text(config)}, trunk at {trunk}, embedding at {embedding}, "
             f"activations {config.activations}, "
             f"{cpu.active_path()} on {cpu.num_threads()} threads"
             f"{_drives_text(experts.drives)}{_profile_text(config)}"
@@ -284,7 +285,7 @@ def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
         layer.layer,
         layer.num_experts,
         expert_bytes=sum(span.nbytes for span in layer.reads(0)),
-        slot_bytes=layer.slot_bytes,
+        slot_bytes=plan.slot_bytes[layer.layer],
         slots=plan.slots[layer.layer],
     )
 
@@ -340,6 +341,14 @@ def _warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
             logger.warning("--%s-bits %s: it is stored at %s bits, and stays so", part, asked, got)
     if config.activations == "int8":
         logger.warning("activations int8: one plane instead of two, so logits are less exact")
+    if config.cache_bits == 3:
+        logger.warning(
+            "cache-bits 3: experts lose their lowest bits once read, so logits are less exact"
+        )
+
+
+def _cache_text(config: EngineConfig) -> str:
+    return "" if config.cache_bits == "stored" else f" cached at {config.cache_bits} bits"
 
 
 def _drives_text(drives: Sequence[Drive]) -> str:

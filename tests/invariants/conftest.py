@@ -30,7 +30,7 @@ class Subject:
 SETTINGS: dict[str, dict[str, Any]] = {
     "source": {"trunk_bits": "source", "embed_bits": 32},
     "int4": {},
-    "int8": {"trunk_bits": 4, "embed_bits": 4, "activations": "int8"},
+    "int8": {"trunk_bits": 4, "embed_bits": 4, "activations": "int8", "cache_bits": 3},
 }
 
 

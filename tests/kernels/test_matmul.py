@@ -8,12 +8,12 @@ from colibri import _native
 from colibri.kernels import packing
 from colibri.kernels.layer import Projector
 from colibri.kernels.matmul import embed, matmul, matmul_heads
-from colibri.kernels.packing import DenseMatrix, PackedMatrix, pack_matrix
+from colibri.kernels.packing import DenseMatrix, PackedMatrix, narrow_matrix, pack_matrix
 from colibri.kernels.reference import matmul as reference
 from colibri.kernels.reference.packing import to_float32
 
 DTYPES = ("f32", "f16", "bf16")
-SCHEMES: tuple[packing.Scheme, ...] = ("int4-gs64", "int8-gs64")
+SCHEMES: tuple[packing.PackedScheme, ...] = ("int3-gs64", "int4-gs64", "int8-gs64")
 
 
 def cast(w, dtype):
@@ -24,7 +24,13 @@ def cast(w, dtype):
 
 def matrix(seed, rows, cols, kind):
     w = np.random.default_rng(seed).standard_normal((rows, cols)).astype(np.float32) / 8
-    return DenseMatrix(cast(w, kind)) if kind in DTYPES else pack_matrix(w, kind)
+    return DenseMatrix(cast(w, kind)) if kind in DTYPES else packed_matrix(w, kind)
+
+
+def packed_matrix(w, scheme):
+    if scheme == "int3-gs64":
+        return narrow_matrix(pack_matrix(w, "int4-gs64"))
+    return pack_matrix(w, scheme)
 
 
 def activations(seed, *shape):
@@ -81,15 +87,15 @@ def test_error_of_quantised_activations(planes, bound):
 def test_extreme_weights_do_not_overflow_the_integer_sums(scheme):
     """All but one weight of a group at the end of its range, and all activations at theirs."""
     sign = np.repeat(np.float32([1, -1]), 16)[:, None]
-    w = sign * np.full((32, 128), -7 if scheme == "int4-gs64" else -8, np.float32)
+    w = sign * np.full((32, 128), -8 if scheme == "int8-gs64" else -7, np.float32)
     w[:, ::64] = 8 * sign  # int4: sets the scale, so that the others are stored as 15
     x = np.ones((4, 128), np.float32)
     x[1] *= -1
     x[2, ::2] *= -1
-    m = pack_matrix(w, scheme)
+    m = packed_matrix(w, scheme)
     y = every_way(lambda: matmul(x, m))
     assert_close(y, twin(x, m, 2))
-    exact = x @ packing.unpack(m.data, scheme, 32, 128, 1.0).T
+    exact = x @ packing.unpack(m.data, scheme, 32, 128, m.multiplier).T
     np.testing.assert_allclose(y, exact, atol=2e-2)
 
 

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from variants import bits, every_way
 
+from colibri.container.spec import body_bytes
 from colibri.kernels import packing
 from colibri.kernels.moe import ExpertLayout, combine, experts_of, moe_all, moe_some
 from colibri.kernels.reference import matmul as reference
 
-PACKED = ("int4-gs64", "int8-gs64")
+PACKED = ("int3-gs64", "int4-gs64", "int8-gs64")
 SCHEMES = (*PACKED, "bf16", "f16", "f32")
 
 
@@ -48,8 +49,8 @@ def make_experts(seed, count, hidden, inner, scheme, exponent=0):
         shapes = ((inner, hidden), (inner, hidden), (hidden, inner))
         three = tuple(weights(*shape) for shape in shapes)
         if scheme in PACKED:
-            body, m = packing.pack_expert(*three, scheme)
-            matrices = tuple(packing.pack_matrix(w, scheme).data for w in three)
+            body, m = packed_expert(three, scheme)
+            matrices = tuple(packed_matrix(w, scheme).data for w in three)
             base = body.ctypes.data
             parts.append((base, base, base + len(matrices[0]) + len(matrices[1])))
             records.append(body)
@@ -64,6 +65,22 @@ def make_experts(seed, count, hidden, inner, scheme, exponent=0):
     return Experts(
         layout, all_weights, records, np.array(parts, np.uint64), np.array(mults, np.float32)
     )
+
+
+def packed_matrix(w, scheme):
+    if scheme == "int3-gs64":
+        return packing.narrow_matrix(packing.pack_matrix(w, "int4-gs64"))
+    return packing.pack_matrix(w, scheme)
+
+
+def packed_expert(three, scheme):
+    if scheme != "int3-gs64":
+        return packing.pack_expert(*three, scheme)
+    body, m = packing.pack_expert(*three, "int4-gs64")
+    inner, hidden = three[0].shape
+    out = np.empty(body_bytes(scheme, hidden, inner), np.uint8)
+    factor = packing.narrow_expert(body, "int4-gs64", hidden, inner, out)
+    return out, tuple(factor * multiplier for multiplier in m)
 
 
 def store(w, scheme):

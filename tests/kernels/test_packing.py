@@ -53,6 +53,54 @@ def test_pack_is_the_twin_byte_for_byte(seed, rows, cols, scheme, dtype, exponen
     np.testing.assert_array_equal(ours.view(np.uint32), twin.view(np.uint32))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), rows=st.integers(1, 40), cols=st.integers(1, 300), scheme=schemes
+)
+def test_narrowing_is_the_twin_byte_for_byte(seed, rows, cols, scheme):
+    w = random_weights(seed, rows, cols)
+    w[seed % rows, : cols // 2] = 0
+    w[-1, -1] = seed % 3 - 1  # the largest of its group, or a zero
+    m = packing.pack_matrix(w, scheme)
+    narrow = packing.narrow_matrix(m)
+    data = every_way(lambda: packing.narrow_matrix(m).data)
+    np.testing.assert_array_equal(data, reference.narrow(m.data, scheme, cols))
+    values = every_way(lambda: packing.unpack(data, "int3-gs64", rows, cols, narrow.multiplier))
+    twin = reference.unpack(data, "int3-gs64", rows, cols, narrow.multiplier)
+    np.testing.assert_array_equal(values, twin)
+    exact = packing.unpack(m.data, scheme, rows, cols, m.multiplier)
+    # Half a step of int4, of which the peak is 7 or 8. The eighths of int8 end at 104 of 127 steps
+    # on the side where its largest weight is not.
+    share = 0.5001 / 7 if scheme == "int4-gs64" else 23.01 / 127
+    group = np.repeat(np.arange(-(-cols // 64)), 64)[:cols]
+    peak = np.stack([np.abs(exact[:, group == g]).max(1) for g in range(group[-1] + 1)], 1)
+    assert (np.abs(values - exact) <= share * peak[:, group]).all()
+
+
+def test_the_three_high_bits_of_int4_are_kept():
+    w = np.zeros((16, 64), np.float32)
+    w[2] = np.arange(64) % 16 - 8
+    narrow = packing.narrow_matrix(packing.pack_matrix(w, "int4-gs64"))
+    values = packing.unpack(narrow.data, "int3-gs64", 16, 64, narrow.multiplier)
+    np.testing.assert_array_equal(values[2], np.arange(64) % 16 // 2 * 2 - 7.5)
+    assert not values[3].any()
+    # Inputs 1, 5, 9, 13 have codes 0, 2, 4, 6; of 1, 5, ... 29 every third and fourth is above 3.
+    assert narrow.data[4 * 2 + 1] == 0 | 2 << 2 | 0 << 4 | 2 << 6
+    assert narrow.data[256 + 4 * 2 + 1] == 0b11001100
+    assert narrow.data[4 * 3] == 0  # of zeros: code 4
+    assert narrow.data[256 + 4 * 3] == 255
+
+
+def test_what_cannot_be_narrowed_is_refused():
+    m = packing.narrow_matrix(packing.pack_matrix(random_weights(1, 16, 64), "int4-gs64"))
+    with pytest.raises(ValueError, match="already"):
+        packing.narrow_matrix(m)
+    with pytest.raises(ValueError, match="takes 448 contiguous bytes"):
+        packing.narrow(np.zeros(576, np.uint8), "int4-gs64", 16, 64, np.zeros(576, np.uint8))
+    with pytest.raises(ValueError, match="narrowed to 3"):
+        packing.pack_matrix(random_weights(1, 16, 64), "int3-gs64")
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_layout_of_a_known_block(scheme):
     w = np.zeros((16, 128), np.float32)

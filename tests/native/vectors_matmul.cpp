@@ -50,6 +50,16 @@ void packing() {
     }
 }
 
+void narrowing() {
+  for (auto [rows, cols] : {std::pair{21, 150}, {16, 448}})
+    for (int bits : {4, 8}) {
+      Random random(15);
+      auto blocks = packed(awkward_weights(random, rows, cols), rows, cols, bits, 0x1p-12f);
+      report("narrow int" + std::to_string(bits) + " " + std::to_string(rows) + "x" + std::to_string(cols),
+             Hash().add(narrowed(blocks, rows, cols, bits)));
+    }
+}
+
 // The result of a product: head h of the weights' rows times head h of each token.
 Floats product(const Form& form, const Floats& w, int64_t rows, int64_t cols, const Floats& x, int64_t tokens,
                int64_t heads, int planes) {
@@ -129,6 +139,7 @@ void embedding() {
 
 void matmul_vectors() {
   packing();
+  narrowing();
   products();
   extremes();
   not_finite();

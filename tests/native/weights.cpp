@@ -30,10 +30,18 @@ Stored::Stored(const Floats& x, coli::Dtype dtype) : bytes_(1) {
 }
 
 std::vector<uint8_t> packed(const Floats& w, int64_t rows, int64_t cols, int bits, float multiplier) {
+  if (bits == 3) return narrowed(packed(w, rows, cols, 4, multiplier), rows, cols, 4);
   auto scheme = (coli::Scheme)bits;
   std::vector<uint8_t> out((size_t)(coli::ceil_div(rows, coli::kRows) * coli::block_bytes(scheme, cols)));
   Stored stored(w, coli::Dtype::f32);
   coli::pack(stored.data(), coli::Dtype::f32, rows, cols, scheme, multiplier, out.data());
+  return out;
+}
+
+std::vector<uint8_t> narrowed(const std::vector<uint8_t>& blocks, int64_t rows, int64_t cols, int bits) {
+  int64_t size = coli::ceil_div(rows, coli::kRows) * coli::block_bytes(coli::Scheme::int3, cols);
+  std::vector<uint8_t> out((size_t)size, 0xee);
+  coli::narrow(blocks.data(), rows, cols, (coli::Scheme)bits, out.data());
   return out;
 }
 

@@ -12,8 +12,8 @@ struct Form {
   int bits;  // of Scheme, or 0
   coli::Dtype dtype;
 };
-constexpr Form kForms[] = {{"int4", 4, coli::Dtype::f32}, {"int8", 8, coli::Dtype::f32}, {"f32", 0, coli::Dtype::f32},
-                           {"f16", 0, coli::Dtype::f16},  {"bf16", 0, coli::Dtype::bf16}};
+constexpr Form kForms[] = {{"int3", 3, coli::Dtype::f32}, {"int4", 4, coli::Dtype::f32}, {"int8", 8, coli::Dtype::f32},
+                           {"f32", 0, coli::Dtype::f32},  {"f16", 0, coli::Dtype::f16},  {"bf16", 0, coli::Dtype::bf16}};
 
 // The bytes of a type, at an odd address: tensors in files are not aligned.
 class Stored {
@@ -25,6 +25,8 @@ class Stored {
   std::vector<uint8_t> bytes_;
 };
 
+// int3: narrowed from int4.
 std::vector<uint8_t> packed(const Floats& w, int64_t rows, int64_t cols, int bits, float multiplier = 1.f);
+std::vector<uint8_t> narrowed(const std::vector<uint8_t>& blocks, int64_t rows, int64_t cols, int bits);
 
 }  // namespace vectors

@@ -10,11 +10,15 @@ from made_model import Made, made_layer
 import golden
 from colibri.config import EngineConfig
 from colibri.container.reader import open_container
+from colibri.container.spec import align, record_bytes
 from colibri.errors import CapacityError, ConfigError
 from colibri.experts.arena import Arena
+from colibri.kernels.moe import ExpertLayout
 from colibri.models.family import Sizes
 from colibri.models.registry import family_for
 from colibri.planner.budget import Machine
+from colibri.planner.forecast import Rates, forecast
+from colibri.planner.model import ConvertedLayer
 from colibri.planner.plan import Plan, make_plan
 
 GB = 10**9
@@ -44,6 +48,25 @@ def test_everything_fits_a_large_machine(family: str) -> None:
     assert plan.slots == plan.experts_per_layer
     assert plan.peak_bytes <= plan.budget_bytes < 8 * GB
     assert "peak" in "\n".join(plan.lines())
+
+
+def test_three_bits_make_room_for_more_experts() -> None:
+    layout = ExpertLayout("int4-gs64", 2048, 768)
+    stored_bytes = record_bytes("int4-gs64", 2048, 768)
+    model = Made({n: ConvertedLayer(64, stored_bytes, False, layout) for n in range(4)})
+    few: dict[str, Any] = {"ram": "400MB", "prefill_chunk": 32, "readers": 2}
+    stored, narrow = (plan_of(model, cache_bits=b, **few) for b in ("stored", 3))
+    assert narrow.slot_bytes[0] == align(3 * 2048 * 768 * 13 // 32)  # 3.25 bits a weight
+    assert narrow.slots[0] > 1.2 * stored.slots[0]
+    assert narrow.buffer_bytes == 4 * stored_bytes
+    assert sum(item.nbytes for item in narrow.items()) == narrow.peak_bytes <= 400_000_000
+    assert "at 3 bits" in "\n".join(narrow.lines())
+    at = Rates(memory=1e9, disk=1e9)
+    one, other = (forecast(plan, model, at) for plan in (stored, narrow))
+    assert other.memory_bytes_per_token < one.memory_bytes_per_token
+    assert other.disk_bytes_per_token < one.disk_bytes_per_token
+    with pytest.raises(ConfigError, match=r"bf16.*coli convert"):
+        plan_of(Made({0: made_layer(4096, scheme="bf16")}), cache_bits=3)
 
 
 def test_slots_shrink_with_the_budget_and_never_break_it() -> None:

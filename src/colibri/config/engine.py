@@ -22,6 +22,7 @@ Numa = Literal["auto", "on", "off"]
 Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
 Policy = Literal["auto", "lru", "slru", "lfru", "s3fifo", "tglru"]
 CacheScope = Literal["layer", "global"]
+CacheBits = Literal["stored", 3]
 
 
 class EngineSettings(TypedDict, total=False):
@@ -30,6 +31,7 @@ class EngineSettings(TypedDict, total=False):
     ram: str
     cache_experts: int | None
     cache_share: int
+    cache_bits: CacheBits
     context: int | None
     trunk_bits: TrunkBits
     embed_bits: EmbedBits
@@ -66,6 +68,7 @@ class EngineConfig:
     ram: str = "auto"
     cache_experts: int | None = None
     cache_share: int = 100
+    cache_bits: CacheBits = "stored"
     context: int | None = None
     trunk_bits: TrunkBits = "auto"
     embed_bits: EmbedBits = 8

@@ -214,6 +214,12 @@ SETTINGS: tuple[Setting, ...] = (
         _whole(1, 100),
     ),
     Setting(
+        "cache_bits",
+        "stored or 3",
+        "Bits a weight that cached experts keep; 3: the same memory holds more of them (lossy).",
+        _choice("stored", 3),
+    ),
+    Setting(
         "context",
         "1 to 100000000",
         "Longest prompt and answer together, in tokens; default: the model's, at most 8192.",

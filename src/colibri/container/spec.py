@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from colibri.errors import ContainerError
-from colibri.kernels.packing import BLOCK_ROWS, Scheme, block_bytes, packed_bytes
+from colibri.kernels.packing import BLOCK_ROWS, PackedScheme, Scheme, block_bytes, packed_bytes
 
 FORMAT_VERSION = 1
 ALIGNMENT = 4096
@@ -47,12 +47,12 @@ def align(nbytes: int) -> int:
     return nbytes + -nbytes % ALIGNMENT
 
 
-def down_offset(scheme: Scheme, hidden: int, inner: int) -> int:
+def down_offset(scheme: PackedScheme, hidden: int, inner: int) -> int:
     """Where the blocks of down begin in a record: after gate and up."""
     return 2 * -(-inner // BLOCK_ROWS) * block_bytes(scheme, hidden)
 
 
-def body_bytes(scheme: Scheme, hidden: int, inner: int) -> int:
+def body_bytes(scheme: PackedScheme, hidden: int, inner: int) -> int:
     """Bytes of gate, up and down in a record, without padding and tail."""
     return down_offset(scheme, hidden, inner) + packed_bytes(scheme, hidden, inner)
 

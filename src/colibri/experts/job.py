@@ -12,7 +12,8 @@ from colibri.experts.base import Multipliers
 class Job:
     """One expert on its way from disk into a slot, which is the loader's until collected.
 
-    finish runs once the bytes are there: it checks them and knows the multipliers.
+    finish runs once the bytes are there: it checks them and knows the multipliers. Where what is
+    kept is not what is read, slot is a buffer in the meantime, and finish fills the slot itself.
     ahead: read before it was asked for. demanded: somebody waits for it by now.
     """
 

@@ -1,9 +1,10 @@
 """Reads experts into their slots on a few threads; the thread that runs the model never reads."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from colibri._native import Bell
 from colibri.experts.base import ReadFunction
+from colibri.experts.buffered import BufferedReaders
 from colibri.experts.files import DirectMode, ExpertFiles
 from colibri.experts.job import Job, Readers, check
 from colibri.experts.native import NativeReaders
@@ -16,7 +17,8 @@ class Loader:
     """The files of a model and the readers of its experts. Its methods are for one thread.
 
     read: as os.preadv, called by readers in Python; the test kit puts its faults here. None: the
-    native readers. sources: the drives to read from; None: the files that a job names.
+    native readers. sources: the drives to read from; None: the files that a job names. buffers:
+    where experts land that do not stay as they are read; none: in their slots.
     """
 
     def __init__(
@@ -25,16 +27,21 @@ class Loader:
         read: ReadFunction | None = None,
         direct: DirectMode = "auto",
         sources: Sources | None = None,
+        buffers: Sequence[memoryview] = (),
     ) -> None:
         files = self._files = ExpertFiles(direct)
-        self._checks = sources is None
+        self._checks = sources is None and not buffers
 
         def pool(bell: Bell | None) -> Readers:
             if read is None:
                 return NativeReaders(readers, files, bell=bell)
             return PythonReaders(readers, files, read, bell)
 
-        self._readers: Readers = pool(None) if sources is None else StripedReaders(sources, pool)
+        inner: Readers = pool(None) if sources is None else StripedReaders(sources, pool)
+        self._readers = inner
+        if buffers:
+            finish = _check_read if sources is None else _checked_before
+            self._readers = BufferedReaders(inner, buffers, finish)
 
     @property
     def direct(self) -> bool:
@@ -71,6 +78,14 @@ class Loader:
     def _checked(self, jobs: list[Job]) -> list[Job]:
         if self._checks:
             for job in jobs:
-                if job.error is None:
-                    check(job)
+                _check_read(job)
         return jobs
+
+
+def _check_read(job: Job) -> None:
+    if job.error is None:
+        check(job)
+
+
+def _checked_before(job: Job) -> None:
+    """Striped readers check what they read."""

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.arena import Arena
 from colibri.experts.cache import LayerCache
+from colibri.experts.narrow import Kept
 from colibri.experts.policies import make_policy
 from colibri.experts.pool import SlotPool
 
@@ -37,7 +37,7 @@ def make_caches(
 
 
 def slots_by_layer(
-    layers: Mapping[int, LayerExperts], slots_per_layer: Mapping[int, int] | int
+    layers: Mapping[int, Kept], slots_per_layer: Mapping[int, int] | int
 ) -> dict[int, int]:
     """At most as many as a layer has experts. Raises ConfigError for less than one."""
     capacities = {}
@@ -62,7 +62,7 @@ def make_arena(sizes: Mapping[int, int], slots: Mapping[int, int]) -> Arena:
 
 def resize(
     arena: Arena,
-    layers: Mapping[int, LayerExperts],
+    layers: Mapping[int, Kept],
     caches: Mapping[int, LayerCache],
     slots: Mapping[int, int],
 ) -> None:
@@ -77,7 +77,7 @@ def resize(
 
 def shrink(
     arena: Arena,
-    layers: Mapping[int, LayerExperts],
+    layers: Mapping[int, Kept],
     caches: Mapping[int, LayerCache],
     nbytes: int,
 ) -> int:

@@ -59,12 +59,16 @@ def choose(
     return Choice(readers, direct)
 
 
-def room(stages: Iterable[LayerStage], arena: Arena) -> tuple[list[LayerExperts], list[memoryview]]:
-    """To measure with before anything is read: the layers that have the largest slots, and some of
-    these."""
+def room(
+    stages: Iterable[LayerStage], arena: Arena, buffers: Sequence[memoryview]
+) -> tuple[list[LayerExperts], list[memoryview]]:
+    """To measure with before anything is read: the layers whose experts are the largest, and places
+    for them: some of their slots, unless experts are read into buffers."""
     stages = list(stages)
     size = max(stage.source.slot_bytes for stage in stages)
     largest = [stage for stage in stages if stage.source.slot_bytes == size]
+    if buffers:
+        return [stage.source for stage in largest], list(buffers)
     pools = dict.fromkeys(stage.cache.pool for stage in largest)
     slots = [slot for pool in pools for slot in pool.free][: READERS[-1]]
     return [stage.source for stage in largest], [arena.view(slot) for slot in slots]

@@ -12,6 +12,7 @@ from colibri.experts.arena import Arena
 from colibri.experts.base import Guess, Guesses, Multipliers
 from colibri.experts.cache import LayerCache
 from colibri.experts.job import Job
+from colibri.experts.narrow import Kept, narrow_into
 
 _PARTS, _MULTIPLIERS = Struct("=3Q"), Struct("=3f")  # a row of each table
 
@@ -22,12 +23,14 @@ class LayerStage:
     def __init__(
         self,
         source: LayerExperts,
+        kept: Kept,
         cache: LayerCache,
         arena: Arena,
         verify: bool,
     ) -> None:
         self.source = source
-        self.layout = source.layout
+        self.kept = kept
+        self.layout = kept.layout
         self.cache = cache
         self.parts: NDArray[np.uint64] = np.zeros((source.num_experts, 3), np.uint64)
         self.multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
@@ -39,10 +42,14 @@ class LayerStage:
         """The read of an expert into its slot."""
         spans = self.source.reads(expert)
 
-        def finish(data: memoryview) -> Multipliers:
-            return self._check(expert, data, f"{spans[0].file} at byte {spans[0].offset}")
-
         view = self._arena.view(slot)
+
+        def finish(data: memoryview) -> Multipliers:
+            found = self._check(expert, data, f"{spans[0].file} at byte {spans[0].offset}")
+            if self.kept.layout == self.source.layout:
+                return found
+            return narrow_into(view, data, self.source.layout, found)
+
         return Job(self.source.layer, expert, spans, view, finish, ahead, demanded=not ahead)
 
     def land(self, job: Job) -> None:
@@ -74,7 +81,7 @@ class LayerStage:
 
     def _set_tables(self, job: Job) -> None:
         address = self._arena.address(self.cache.slot(job.expert))
-        gate, up, down = self.source.parts(job.expert)
+        gate, up, down = self.kept.parts(job.expert)
         _PARTS.pack_into(
             self.parts.data, _PARTS.size * job.expert, address + gate, address + up, address + down
         )

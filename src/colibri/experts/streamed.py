@@ -20,6 +20,7 @@ from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, ReadFunction
 from colibri.experts.files import DirectMode
 from colibri.experts.loader import Loader
+from colibri.experts.narrow import CacheBits, buffers_of, kept
 from colibri.experts.pins import CachedLayer
 from colibri.experts.pools import Scope, make_arena, make_caches, resize, shrink, slots_by_layer
 from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
@@ -45,6 +46,7 @@ class StreamedExperts:
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
     policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
+    cache_bits: what is kept of each expert; at 3 reads go through buffers, as narrow says.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
     drives: where several are read from, as open_drives finds them. disk_weights: one for each.
@@ -61,6 +63,7 @@ class StreamedExperts:
         readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
         scope: Scope = "layer",
+        cache_bits: CacheBits = "stored",
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
         direct: DirectMode = "auto",
@@ -70,24 +73,27 @@ class StreamedExperts:
         read: ReadFunction | None = None,
         note: Note = _no_note,
     ) -> None:
-        capacities = slots_by_layer(layers, slots_per_layer)
-        sizes = {n: layer.slot_bytes for n, layer in layers.items()}
+        slots = {n: kept(layer, cache_bits) for n, layer in layers.items()}
+        capacities = slots_by_layer(slots, slots_per_layer)
+        sizes = {n: layer.slot_bytes for n, layer in slots.items()}
         self._arena = make_arena(sizes, capacities)
         experts = {n: layer.num_experts for n, layer in layers.items()}
         caches = make_caches(experts, sizes, capacities, policy, scope, self._arena.take)
         self._stages = {
-            n: LayerStage(layers[n], cache, self._arena, verify) for n, cache in caches.items()
+            n: LayerStage(layers[n], slots[n], cache, self._arena, verify)
+            for n, cache in caches.items()
         }
+        buffers = buffers_of(self._arena, layers, readers, cache_bits)
         chosen = Choice(DEFAULT_READERS if readers == "auto" else readers, direct)
         if readers == "auto" and any(capacities[n] < layers[n].num_experts for n in layers):
-            chosen = choose(*room(self._stages.values(), self._arena), read, direct)
+            chosen = choose(*room(self._stages.values(), self._arena, buffers), read, direct)
         self.readers = chosen.readers
         self.drives = tuple(drives)
         sources = None
         if drives:
-            _, slots = room(self._stages.values(), self._arena)
-            sources = weighted_sources(drives, layers, disk_weights, slots, read, chosen)
-        self._loader = Loader(chosen.readers, read, chosen.direct, sources)
+            _, places = room(self._stages.values(), self._arena, buffers)
+            sources = weighted_sources(drives, layers, disk_weights, places, read, chosen)
+        self._loader = Loader(chosen.readers, read, chosen.direct, sources, buffers)
         self._traffic = Traffic()
         self._ahead = ReadsAhead(self._stages, self._loader, self._traffic)
         self._unsettled = False  # broken off, or just now at work
@@ -176,7 +182,7 @@ class StreamedExperts:
 
     @property
     def nbytes(self) -> int:
-        """The most memory that slots can take."""
+        """The most memory that slots and buffers can take."""
         return self._arena.nbytes
 
     def at_hand(self, layer: int) -> NDArray[np.bool_]:
@@ -189,7 +195,7 @@ class StreamedExperts:
     def cached_layers(self) -> dict[int, CachedLayer]:
         """The cache as pinning sees it."""
         return {
-            n: CachedLayer(s.cache.pool.share, s.source.num_experts, s.source.slot_bytes)
+            n: CachedLayer(s.cache.pool.share, s.source.num_experts, s.kept.slot_bytes)
             for n, s in self._stages.items()
         }
 
@@ -227,17 +233,17 @@ class StreamedExperts:
     def resize(self, slots_per_layer: Mapping[int, int] | int) -> None:
         """New capacities; what a layer gives up goes back to the system. Between calls only."""
         self._settle(anyway=True)
-        sources = {layer: stage.source for layer, stage in self._stages.items()}
-        capacities = slots_by_layer(sources, slots_per_layer)
-        resize(self._arena, sources, {n: s.cache for n, s in self._stages.items()}, capacities)
+        slots = {layer: stage.kept for layer, stage in self._stages.items()}
+        capacities = slots_by_layer(slots, slots_per_layer)
+        resize(self._arena, slots, {n: s.cache for n, s in self._stages.items()}, capacities)
 
     def shrink(self, nbytes: int) -> int:
         """Gives at least so much resident memory back to the system, as far as each layer keeps a
         slot; how much it was. Between calls only."""
         self._settle(anyway=True)
-        sources = {layer: stage.source for layer, stage in self._stages.items()}
+        slots = {layer: stage.kept for layer, stage in self._stages.items()}
         caches = {n: stage.cache for n, stage in self._stages.items()}
-        return shrink(self._arena, sources, caches, nbytes)
+        return shrink(self._arena, slots, caches, nbytes)
 
     @property
     def slots(self) -> int:

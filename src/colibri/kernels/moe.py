@@ -19,9 +19,10 @@ F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 
-ExpertScheme = Literal["int4-gs64", "int8-gs64", "bf16", "f16", "f32"]
+ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"]
 # (packed, the native module's number)
 _CODES = {
+    "int3-gs64": (True, 3),
     "int4-gs64": (True, 4),
     "int8-gs64": (True, 8),
     "f32": (False, 0),

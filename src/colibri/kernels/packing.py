@@ -1,4 +1,4 @@
-"""Packed weights: int4 or int8 in groups of 64 inputs, in the r16-v1 layout.
+"""Packed weights: int4 or int8 in groups of 64 inputs, in the r16-v1 layout; int3 made from them.
 
 Every kernel reads that layout in place. Weights come C-contiguous [rows, cols] as float32, float16
 or bf16 (NumPy has none: its bits as uint16).
@@ -17,13 +17,14 @@ import numpy.typing as npt
 from colibri import _native
 
 Scheme = Literal["int4-gs64", "int8-gs64"]
+PackedScheme = Scheme | Literal["int3-gs64"]  # int3 in memory only
 Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
 U8 = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]
 
 GROUP = 64
 BLOCK_ROWS = 16
-_WEIGHT_BYTES = {"int4-gs64": 512, "int8-gs64": 1024}  # of 16 rows x 64 inputs
+_BITS: dict[PackedScheme, int] = {"int3-gs64": 3, "int4-gs64": 4, "int8-gs64": 8}
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
 
 
@@ -54,7 +55,7 @@ NO_SCALES = ScaleRange(math.inf, 0.0)
 class PackedMatrix:
     """[rows, cols] in row blocks of 16; `multiplier`, a power of two, applies to every scale."""
 
-    scheme: Scheme
+    scheme: PackedScheme
     rows: int
     cols: int
     data: U8
@@ -102,18 +103,18 @@ class DenseMatrix:
 Matrix = PackedMatrix | DenseMatrix
 
 
-def bits_of(scheme: Scheme) -> int:
+def bits_of(scheme: PackedScheme) -> int:
     """Bits a weight: how the native module names a scheme."""
-    return 4 if scheme == "int4-gs64" else 8
+    return _BITS[scheme]
 
 
-def block_bytes(scheme: Scheme, cols: int) -> int:
+def block_bytes(scheme: PackedScheme, cols: int) -> int:
     """Bytes of one block of 16 rows."""
-    size = -(-cols // GROUP) * (_WEIGHT_BYTES[scheme] + 2 * BLOCK_ROWS)
+    size = -(-cols // GROUP) * BLOCK_ROWS * (GROUP * _BITS[scheme] // 8 + 2)
     return size + -size % 64
 
 
-def packed_bytes(scheme: Scheme, rows: int, cols: int) -> int:
+def packed_bytes(scheme: PackedScheme, rows: int, cols: int) -> int:
     """Bytes of a matrix: its blocks, the last one padded to 16 rows."""
     return -(-rows // BLOCK_ROWS) * block_bytes(scheme, cols)
 
@@ -159,7 +160,7 @@ def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
     return r
 
 
-def unpack(data: U8, scheme: Scheme, rows: int, cols: int, multiplier: float) -> F32:
+def unpack(data: U8, scheme: PackedScheme, rows: int, cols: int, multiplier: float) -> F32:
     """The float32 values [rows, cols] that packed data stands for."""
     _check_bytes(data, scheme, rows, cols)
     out = np.empty((rows, cols), np.float32)
@@ -195,7 +196,43 @@ def pack_expert(
     return body, (g.multiplier, u.multiplier, d.multiplier)
 
 
-def _check_bytes(data: U8, scheme: Scheme, rows: int, cols: int) -> None:
+def narrow(data: U8, scheme: Scheme, rows: int, cols: int, out: U8) -> float:
+    """Packed [rows, cols] into out at int3-gs64; its multiplier is that of the data times the
+    result.
+
+    Of int4 the three high bits of each code are kept, and stand for the middle of the two weights
+    that have them; int8 is cut into the same eighths of its range.
+    """
+    _check_bytes(data, scheme, rows, cols)
+    _check_bytes(out, "int3-gs64", rows, cols)
+    return _native.narrow(data, bits_of(scheme), rows, cols, out)
+
+
+def narrow_matrix(m: PackedMatrix) -> PackedMatrix:
+    """A matrix of int4 or int8 at int3-gs64."""
+    if m.scheme == "int3-gs64":
+        raise ValueError("the matrix is int3-gs64 already")
+    out = np.empty(packed_bytes("int3-gs64", m.rows, m.cols), np.uint8)
+    factor = narrow(m.data, m.scheme, m.rows, m.cols, out)
+    return PackedMatrix("int3-gs64", m.rows, m.cols, out, m.multiplier * factor)
+
+
+def narrow_expert(body: U8, scheme: Scheme, hidden: int, inner: int, out: U8) -> float:
+    """The body of an expert record, and what may follow it, into out at int3-gs64, blocks in the
+    same order; the multipliers of gate, up and down are to be multiplied by the result."""
+    both = 2 * -(-inner // BLOCK_ROWS) * BLOCK_ROWS  # blocks of gate and up alternate
+    shapes = (both, hidden), (hidden, inner)
+    begin = place = 0
+    factor = 1.0
+    for rows, cols in shapes:
+        end = begin + packed_bytes(scheme, rows, cols)
+        stop = place + packed_bytes("int3-gs64", rows, cols)
+        factor = narrow(body[begin:end], scheme, rows, cols, out[place:stop])
+        begin, place = end, stop
+    return factor
+
+
+def _check_bytes(data: U8, scheme: PackedScheme, rows: int, cols: int) -> None:
     expected = packed_bytes(scheme, rows, cols)
     if data.shape != (expected,) or data.dtype != np.uint8 or not data.flags.c_contiguous:
         raise ValueError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from colibri.planner.hits import expected_hit_rate
-from colibri.planner.model import Model, expert_bytes, streamed_layers
+from colibri.planner.model import Model, expert_bytes, kept_layers, streamed_layers
 from colibri.planner.plan import Plan
 
 # docs/benchmarks.md: resident decode reaches 67-71 % of its floor, streamed decode 74-80 %.
@@ -87,6 +87,7 @@ def forecast(
 
 def _layers(plan: Plan, model: Model, popularity: Popularity) -> dict[int, LayerForecast]:
     streamed = streamed_layers(model)
+    kept = kept_layers(streamed, plan.cache_bits)
     found = {}
     for n in sorted({*plan.layer_trunk_bytes, *streamed}):
         dense = plan.layer_trunk_bytes.get(n, 0)
@@ -98,7 +99,7 @@ def _layers(plan: Plan, model: Model, popularity: Popularity) -> dict[int, Layer
         drawn = popularity.get(n) or [1.0] * layer.num_experts
         hit_rate = expected_hit_rate(plan.slots[n], k, drawn)
         missed = k * (1 - hit_rate) * layer.slot_bytes
-        found[n] = LayerForecast(dense, k * expert_bytes(layer.layout), missed, hit_rate)
+        found[n] = LayerForecast(dense, k * expert_bytes(kept[n].layout), missed, hit_rate)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from colibri.container.spec import body_bytes, record_bytes
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import WeightMap
+from colibri.experts.narrow import CacheBits, narrow_bytes, narrow_layout
 from colibri.kernels.moe import ExpertLayout
 from colibri.kernels.packing import Scheme
 
@@ -87,9 +88,21 @@ def streamed_layers(model: Model) -> dict[int, LayerSizes]:
     return {n: layer for n, layer in model.expert_layers().items() if not layer.draft}
 
 
+def kept_layers(layers: Mapping[int, LayerSizes], bits: CacheBits) -> dict[int, LayerSizes]:
+    """The layers as the cache keeps them. Raises ConfigError where it cannot at these bits."""
+    if bits == "stored":
+        return dict(layers)
+    return {n: _narrowed(layer) for n, layer in layers.items()}
+
+
+def _narrowed(layer: LayerSizes) -> LayerSizes:
+    layout = narrow_layout(layer.layout)
+    return ConvertedLayer(layer.num_experts, narrow_bytes(layout), layer.draft, layout)
+
+
 def expert_bytes(layout: ExpertLayout) -> int:
     """Weights of one expert, without padding."""
     scheme = layout.scheme
-    if scheme == "int4-gs64" or scheme == "int8-gs64":
+    if scheme == "int3-gs64" or scheme == "int4-gs64" or scheme == "int8-gs64":
         return body_bytes(scheme, layout.hidden, layout.inner)
     return 3 * layout.hidden * layout.inner * _ELEMENT_BYTES[scheme]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
+from colibri.experts.narrow import CacheBits, buffer_count
 from colibri.experts.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
 from colibri.planner.budget import MB, Machine, resolve_budget
-from colibri.planner.model import LayerSizes, Model, streamed_layers
+from colibri.planner.model import LayerSizes, Model, kept_layers, streamed_layers
 from colibri.planner.trunk import EmbedBits, TrunkBits, bits_text, trunk_of
 
 DEFAULT_CONTEXT = 8192
@@ -18,6 +19,7 @@ SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
 PAIR_BUFFER_BYTES = 64 * MB
 WORKING_BYTES = 16 * MB  # Python's own growth, thread stacks, load buffers
 LOGIT_ROWS = 16  # of a step whose logits exist at a time
+_LANDING = "experts as they are read, before they are cut to 3 bits"
 SAMPLING_BYTES = 28 + 4 * LOGIT_ROWS  # a vocabulary entry: probabilities, their order, logits
 
 
@@ -52,6 +54,8 @@ class Plan:
     embed_bits: EmbedBits
     budget_reason: str = ""
     pin_bytes: int = 0  # of the arena's, at most, for the experts used most
+    cache_bits: CacheBits = "stored"
+    buffer_bytes: int = 0  # for experts on their way that do not stay as they are read
     notes: tuple[str, ...] = ()  # what whoever reads the plan should know
 
     @property
@@ -61,7 +65,8 @@ class Plan:
     @property
     def peak_bytes(self) -> int:
         fixed = self.process_bytes + self.trunk_bytes + self.embedding_bytes
-        return fixed + self.state_bytes + self.activation_bytes + self.arena_bytes
+        fixed += self.state_bytes + self.activation_bytes
+        return fixed + self.buffer_bytes + self.arena_bytes
 
     @property
     def fits(self) -> bool:
@@ -74,6 +79,7 @@ class Plan:
         of = max(self.experts_per_layer.values(), default=0)
         bits, embed_bits = bits_text(self.trunk_bits), bits_text(self.embed_bits)
         pinned = f"; {self.pin_bytes / MB:,.1f} MB pinned at most" if self.pin_bytes else ""
+        at_bits = "" if self.cache_bits == "stored" else f", at {self.cache_bits} bits"
         tied = "" if self.head_bytes else ", which is the head too"
         return [
             Item("process", self.process_bytes, "Python, libraries and working buffers"),
@@ -90,10 +96,11 @@ class Plan:
                 self.activation_bytes,
                 f"prefill in chunks of {self.prefill_chunk} tokens",
             ),
+            *([Item("buffers", self.buffer_bytes, _LANDING)] if self.buffer_bytes else []),
             Item(
                 "experts",
                 self.arena_bytes,
-                f"{held} of {of} a layer, {len(self.slots)} layers{pinned}",
+                f"{held} of {of} a layer, {len(self.slots)} layers{at_bits}{pinned}",
             ),
         ]
 
@@ -128,7 +135,8 @@ def draft_plan(
     machine: Machine,
 ) -> Plan:
     """The same, also where it does not fit; its peak is then the least that works."""
-    layers = streamed_layers(model)
+    stored = streamed_layers(model)
+    layers = kept_layers(stored, config.cache_bits)
     if config.experts_per_token is not None:
         sizes = sizes.choosing(config.experts_per_token)
     trunk = trunk_of(config, model)
@@ -143,7 +151,9 @@ def draft_plan(
     rows = max(chunk, LOGIT_ROWS)  # so many sequences may decode together
     pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
     activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
-    slots = _slots(config, layers, room - activations)
+    largest = max((layer.slot_bytes for layer in stored.values()), default=0)
+    buffers = largest * buffer_count(config.readers, config.cache_bits)
+    slots = _slots(config, layers, room - activations - buffers)
     cached = {n: CachedLayer(slots[n], e.num_experts, e.slot_bytes) for n, e in layers.items()}
     return Plan(
         budget_bytes=budget.nbytes,
@@ -164,6 +174,8 @@ def draft_plan(
         embed_bits=trunk.embed_bits,
         budget_reason=budget.reason,
         pin_bytes=pin_limits(config.pin, cached, sizes.experts_per_token).nbytes,
+        cache_bits=config.cache_bits,
+        buffer_bytes=buffers,
         notes=budget.notes + _short_of_a_token(slots, layers, sizes.experts_per_token),
     )
 

@@ -1,7 +1,7 @@
 """Quantisation and the r16-v1 layout in plain NumPy: the meaning of csrc/pack.cpp, byte for byte.
 
 A block is 16 rows x K: the weights of all groups of 64 inputs, then all scales, then zeros up to
-a multiple of 64 bytes.
+a multiple of 64 bytes. int3 is made from packed int4 or int8, and is in memory only.
 """
 
 from __future__ import annotations
@@ -78,6 +78,41 @@ def pack(w: Array, scheme: str, multiplier: float) -> U8:
     else:
         u = np.add(q.view(np.uint8), np.uint8(128)).reshape(blocks, ROWS, groups, 16, 4)
         weights = u.transpose(0, 2, 3, 1, 4)
+    return _blocks(weights, s)
+
+
+def narrow(data: U8, scheme: str, cols: int) -> U8:
+    """The bytes of int4 or int8 row blocks -> those of int3-gs64."""
+    q, scales = split(data, scheme, cols)
+    u: Array
+    if scheme == "int4-gs64":
+        u = (q + 8) >> 1
+    else:
+        wide = q.astype(np.int16)
+        mirror = wide.max(axis=2) > -wide.min(axis=2)
+        sign = np.where(mirror, -1, 1)
+        u = np.minimum((wide * sign[..., None] + 136) >> 5, 7)
+        scales = scales * np.where(mirror, np.float32(-1), np.float32(1))
+    blocks, groups = len(q) // ROWS, q.shape[1]
+    codes = u.astype(np.uint8).reshape(blocks, ROWS, groups, GROUP)
+    low = _plane(codes & 3, 2).reshape(blocks, groups, -1)
+    high = _plane(codes >> 2, 1).reshape(blocks, groups, -1)
+    weights = np.concatenate([low, high], axis=2)
+    return _blocks(weights, scales.astype(np.float16))
+
+
+def _plane(codes: Array, bits: int) -> Array:
+    """[B, r, G, 64] codes of so many bits -> [B, G, line, r, b], a byte of inputs b, b + 4, ..."""
+    each = 8 // bits
+    parts = codes.reshape(*codes.shape[:3], -1, each, 4)
+    shifts = (bits * np.arange(each, dtype=np.uint8))[:, None]
+    packed: Array = np.bitwise_or.reduce(parts << shifts, axis=4)
+    return packed.transpose(0, 2, 3, 1, 4)
+
+
+def _blocks(weights: Array, s: npt.NDArray[np.float16]) -> U8:
+    """Weights [B, G, ...] and scales [Npad, G] -> row blocks."""
+    blocks, groups = weights.shape[:2]
     scales = s.reshape(blocks, ROWS, groups).transpose(0, 2, 1)
     scale_bytes = np.ascontiguousarray(scales).view(np.uint8)
     body = np.concatenate([weights.reshape(blocks, -1), scale_bytes.reshape(blocks, -1)], axis=1)
@@ -87,12 +122,19 @@ def pack(w: Array, scheme: str, multiplier: float) -> U8:
 def split(data: U8, scheme: str, cols: int) -> tuple[npt.NDArray[np.int8], F32]:
     """The bytes of row blocks -> q [Npad, G, 64], scales as float32 [Npad, G]."""
     groups = -(-cols // GROUP)
-    per_group = 512 if scheme == "int4-gs64" else 1024
+    per_group = {"int3-gs64": 384, "int4-gs64": 512, "int8-gs64": 1024}[scheme]
     size = groups * (per_group + 32)
     block = data.reshape(-1, size + -size % 64)
     weights = block[:, : groups * per_group]
     v: Array
-    if scheme == "int4-gs64":
+    if scheme == "int3-gs64":
+        planes = weights.reshape(-1, groups, 6, ROWS, 1, 4)
+        low = planes[:, :, :4] >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+        high = planes[:, :, 4:] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+        # [B, G, line, r, c, b] -> [B, r, G, 64]
+        u, top = (p.transpose(0, 3, 1, 2, 4, 5).reshape(-1, groups, GROUP) for p in (low, high))
+        q = (4 * (u | top << 2)).view(np.int8) - np.int8(15)
+    elif scheme == "int4-gs64":
         v = weights.reshape(-1, groups, 8, ROWS, 1, 4)
         v = np.concatenate([v & 15, v >> 4], axis=4).view(np.int8) - np.int8(8)
         q = v.transpose(0, 3, 1, 2, 4, 5)
