@@ -116,6 +116,7 @@ _EXAMPLES = {
     "lookahead": "2",
     "policy": "lfru",
     "cache_scope": "global",
+    "cache_bits": "3",
     "trace": "run.trace",
     "trace_logits": "on",
     "pin": "50%",
