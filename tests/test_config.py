@@ -118,6 +118,7 @@ _EXAMPLES = {
     "expert_top_p": "0.9",
     "policy": "lfru",
     "cache_scope": "global",
+    "cache_bits": "3",
     "trace": "run.trace",
     "trace_logits": "on",
     "pin": "50%",
