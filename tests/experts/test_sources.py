@@ -207,7 +207,23 @@ def test_a_drive_that_fails_is_told_once_and_then_left_alone(model, tmp_path, ca
     ]
     for _ in range(9):
         sources.failed(sources.drives[0], OSError("gone"))
-    assert not sources.drives[0].lost
+    # There is no other one left.
+    assert [part.drive for part in sources.parts(*key)] == [sources.drives[0]]
+
+
+def test_the_models_own_drive_is_left_alone_where_a_mirror_has_a_copy(model, tmp_path):
+    layers = layers_of(model)
+    stage(model, tmp_path / "half", budget=experts_bytes(layers) // 2)
+    sources = Sources(open_drives(layers, [tmp_path / "half"]), layers, least=PAGE)
+    own, mirror = sources.drives
+    for _ in range(MOST_FAILURES):
+        sources.failed(own, OSError("gone"))
+    keys = [(n, e) for n, layer in layers.items() for e in range(layer.num_experts)]
+    copied = {key for key in keys if len(sources.copies(*key)) == 2}
+    assert 0 < len(copied) < len(keys)
+    for key in keys:
+        used = {part.drive for part in sources.parts(*key)}
+        assert used == ({mirror} if key in copied else {own})
 
 
 def test_weight_zero_is_read_only_in_need(model, tmp_path):

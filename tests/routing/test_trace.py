@@ -1,12 +1,22 @@
 """Traces of routing: what is written is read, and what is damaged is named."""
 
+import os
+
+import msgspec
 import numpy as np
 import pytest
 
 from colibri.errors import ConfigError, ContainerError
 from colibri.routing.base import own_router
 from colibri.routing.softmax import SoftmaxRouter
-from colibri.routing.trace import Header, LayerFacts, TraceFile
+from colibri.routing.trace import (
+    Call,
+    Header,
+    LayerFacts,
+    TraceFile,
+    encode,
+    encode_header,
+)
 from colibri.routing.tracing import Tracer
 
 LAYERS = [LayerFacts(n, 16, slots=5) for n in (1, 2)]
@@ -101,3 +111,39 @@ def test_a_full_disk_ends_the_trace_and_not_the_run(tmp_path, monkeypatch, caplo
     assert [r.getMessage() for r in caplog.records] == [
         f"--trace {tmp_path / 't'} ends here: No space left on device"
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        (b'"experts":16', b'"experts":-16'),
+        (b'"experts":16', b'"experts":1000000000000'),
+        (b'"k":4', b'"k":0'),
+        (b'"k":4', b'"k":17'),
+        (b'"layer":2', b'"layer":1'),
+        (b'"slot_bytes":0', b'"slot_bytes":-1'),
+        (b'"hidden_size":8', b'"hidden_size":-8'),
+    ],
+)
+def test_a_first_line_that_makes_no_sense_is_refused(tmp_path, said, instead):
+    record(tmp_path / "t")
+    data = (tmp_path / "t").read_bytes()
+    assert said in data
+    (tmp_path / "t").write_bytes(data.replace(said, instead))
+    with pytest.raises(ContainerError, match="first line is damaged"):
+        TraceFile(tmp_path / "t")
+
+
+def test_sequences_that_are_not_among_the_rows_are_refused(tmp_path):
+    header = encode_header(msgspec.structs.replace(HEADER, layers=[LayerFacts(1, 16, 2)]))
+    for starts in ([], [1], [0, 0], [0, 2]):
+        ids, weights = np.array([[0, 1]] * 2, np.int32), np.ones((2, 2), np.float32)
+        (tmp_path / "t").write_bytes(header + encode(Call(1, starts, ids, weights)))
+        with pytest.raises(ContainerError, match="not among its rows"):
+            list(TraceFile(tmp_path / "t").calls())
+
+
+def test_a_pipe_is_no_place_for_a_trace(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="no regular file"):
+        Tracer(tmp_path / "pipe", HEADER)

@@ -135,7 +135,7 @@ def _synthetic(shape: str, bench_dir: Path | None, config: EngineConfig) -> Path
 
 
 def _check_files(files: dict[str, Path | None]) -> None:
-    from colibri.lab.results import check_writable
+    from colibri.container.output import check_writable
 
     for flag, file in files.items():
         if file is not None:
@@ -144,7 +144,8 @@ def _check_files(files: dict[str, Path | None]) -> None:
 
 def _show(results: Results, json_file: Path | None, report: Path | None) -> None:
     from colibri.lab.facts import lines
-    from colibri.lab.results import save_results, write_text
+    from colibri.container.output import write_text
+    from colibri.lab.results import save_results
 
     for line in lines(results):
         click.echo(line)

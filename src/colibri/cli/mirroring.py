@@ -81,7 +81,7 @@ def heat(source: Model, asked: dict[str, Any]) -> Heat:
 
 
 def wishes(directory: Path, asked: dict[str, Any]) -> Wishes:
-    from colibri.config import parse_bytes
+    from colibri.config.sizes import parse_flag
     from colibri.hardware.probe import disk_bytes
     from colibri.planner.mirror.stage import Wishes
 
@@ -90,8 +90,8 @@ def wishes(directory: Path, asked: dict[str, Any]) -> Wishes:
     reserve = asked["reserve"]
     return Wishes(
         asked["unit"],
-        None if budget is None else parse_bytes(budget, total=total),
-        0 if reserve == "0" else parse_bytes(reserve, total=total),
+        None if budget is None else parse_flag("--budget", budget, total=total),
+        0 if reserve == "0" else parse_flag("--reserve", reserve, total=total),
     )
 
 

@@ -83,7 +83,7 @@ def command(
     """
     from colibri.lab.replay.capacity import parse_capacities
     from colibri.lab.replay.run import Wanted, replay
-    from colibri.lab.results import check_writable
+    from colibri.container.output import check_writable
     from colibri.routing.trace import TraceFile
 
     for flag, file in (("--json", json_file), ("--png", png), ("--html", html)):
@@ -116,7 +116,7 @@ def _scopes(text: str) -> list[Scope]:
 def _show(outcome: Outcome, json_file: Path | None, png: Path | None, html: Path | None) -> None:
     from colibri.lab.replay import table
     from colibri.lab.replay.outcome import encode
-    from colibri.lab.results import write_bytes, write_text
+    from colibri.container.output import write_bytes, write_text
 
     for line in table.lines(outcome):
         click.echo(line)

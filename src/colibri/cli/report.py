@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colibri.cli import figures
 from colibri.cli.generation import Answer
-from colibri.errors import ConfigError
+from colibri.container.output import write_text
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
@@ -131,13 +130,6 @@ def _first_token(seconds: float) -> str:
     return f", first token after {figures.duration(seconds)}"
 
 
-def check_writable(path: Path) -> None:
-    """Refuse before the work rather than after it."""
-    folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ConfigError(f"--stats-json: cannot write a file {path}")
-
-
 def write_json(
     path: Path,
     llm: LLM,
@@ -163,6 +155,4 @@ def write_json(
     }
     if rows is not None:
         facts["outcome"] = outcome.as_json(rows)
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_text(path, json.dumps(facts, indent=2) + "\n")

@@ -76,7 +76,7 @@ def export(
     if output is None:
         click.echo(text, nl=False)
     else:
-        from colibri.lab.results import check_writable, write_text
+        from colibri.container.output import check_writable, write_text
 
         check_writable("--output", output)
         write_text(output, text)

@@ -39,6 +39,14 @@ def parse_bytes(text: str | int, *, total: int | None = None) -> int:
     return size
 
 
+def parse_flag(flag: str, text: str, *, total: int | None = None) -> int:
+    """The same of a flag, which an error names."""
+    try:
+        return parse_bytes(text, total=total)
+    except ConfigError as error:
+        raise ConfigError(f"{flag}: {error}") from None
+
+
 def _parse_size(text: str, total: int | None) -> int:
     stripped = text.strip()
     match = _SIZE.fullmatch(stripped.upper()) if stripped.isascii() else None

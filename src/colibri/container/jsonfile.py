@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import numpy as np
 
 from colibri.container.files import opened, read_range, shown
@@ -18,6 +19,26 @@ MAX_DEPTH = 64
 MAX_TOKENS = 3_000_000
 _CHUNK = 1 << 20
 _MAX_DIGITS = 40
+
+
+def encode_json(value: Any) -> bytes:
+    """Compact JSON. What is no Unicode, such as a file name of other bytes, is written with "?"."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_as_unicode(msgspec.to_builtins(value)))
+
+
+def _as_unicode(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case list():
+            return [_as_unicode(item) for item in value]
+        case dict():
+            return {_as_unicode(key): _as_unicode(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:

@@ -69,6 +69,9 @@ class FileWriter:
         self._path, self._size = path, size
         self._part = path.with_name(path.name + PART_SUFFIX)
         self._sha256 = ""
+        if path.exists() and not path.is_file():
+            # A rename would put a file in the place of a device or a pipe.
+            raise ContainerError(f"{path}: is no regular file, so it is not replaced by one")
         with self._refusals():
             self._file = PartFile(self._part, size)
 

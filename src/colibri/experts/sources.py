@@ -25,7 +25,7 @@ from colibri.errors import ConfigError
 from colibri.experts.base import PAGE
 
 LEAST_PART_BYTES = 256 << 10  # less from one drive is not worth a read of its own
-MOST_FAILURES = 3  # of a mirror, which is then left alone
+MOST_FAILURES = 3  # of a drive, which is then left alone where another one has a copy
 _HASHES = 1 << 64
 
 logger = logging.getLogger("colibri")
@@ -45,7 +45,7 @@ class Drive:
 
     @property
     def lost(self) -> bool:
-        return self.mirror is not None and self.failures >= MOST_FAILURES
+        return self.failures >= MOST_FAILURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,16 @@ class Sources:
         return self._known[key]
 
     def copies(self, layer: int, expert: int) -> list[Copy]:
-        """The model's own first."""
+        """The model's own first; last of all where its drive is lost."""
         source = self._layers[layer]
         spans = source.reads(expert)
-        copies = [Copy(self._own[spans[0].file.parent], tuple(spans))]
+        own = Copy(self._own[spans[0].file.parent], tuple(spans))
+        copies = []
         for drive in self._mirrors:
             assert drive.mirror is not None
             if not drive.lost and (found := drive.mirror.spans(source, expert)):
                 copies.append(Copy(drive, found))
-        return copies
+        return [*copies, own] if self._is_lost(own) else [own, *copies]
 
     def whole(self, copy: Copy) -> list[Part]:
         """All of an expert from one copy."""
@@ -156,12 +157,16 @@ class Sources:
 
     def _split(self, layer: int, expert: int) -> Iterator[Part]:
         copies = self.copies(layer, expert)
-        used = [copy for copy in copies if copy.drive.weight > 0] or copies[:1]
+        good = [copy for copy in copies if not self._is_lost(copy)]
+        used = [copy for copy in good if copy.drive.weight > 0] or copies[:1]
         size = image_bytes(copies[0].spans)
         weights = [copy.drive.weight for copy in used]
         bounds = split(weights, size, self._least, f"{layer} {expert}")
         for copy, (begin, end) in zip(used, bounds, strict=True):
             yield from self._by_drive(copy, cut(copy.spans, begin, end))
+
+    def _is_lost(self, copy: Copy) -> bool:
+        return any(part.drive.lost for part in self.whole(copy))
 
     def _by_drive(self, copy: Copy, spans: Sequence[Span]) -> list[Part]:
         if copy.drive.mirror is not None:
@@ -178,7 +183,7 @@ def split(weights: Sequence[float], size: int, least: int, key: str) -> list[tup
     size: a multiple of a page. Only as many get a part as can have `least` bytes on average, chosen
     by the key's hash against the weights; one that would have less than half of that gets none.
     """
-    chosen = _choose(weights, max(1, size // least), key)
+    chosen = _choose(weights, max(1, size // least) if any(weights) else 1, key)
     while len(chosen) > 1:
         smallest = min(chosen, key=lambda i: (weights[i], i))
         if 2 * size * weights[smallest] >= least * sum(weights[i] for i in chosen):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -133,7 +134,7 @@ class UsageFile:
     the file is as it was."""
 
     def __init__(self, path: Path, subject: Subject, half_life_tokens: int) -> None:
-        self.path = path
+        self.path = Path(os.path.realpath(path)) if path.is_symlink() else path  # links stay
         self.subject = subject
         self.half_life_tokens = half_life_tokens
 
@@ -195,6 +196,9 @@ class UsageFile:
     def _data(self) -> bytes:
         """Nothing where there is no file."""
         try:
+            # A pipe would block.
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise ContainerError(f"{self.path}: is no regular file; name one, or --usage off")
             with open(self.path, "rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:

@@ -5,13 +5,13 @@ Seconds, bytes, tokens; fractions from 0 to 1. None: not measured, or it has no 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from colibri.container.files import opened, read_range
+from colibri.container.output import write_text
 from colibri.errors import ConfigError
 
 FORMAT = 1
@@ -187,20 +187,3 @@ def load_results(path: Path) -> Results:
     if results.format != FORMAT:
         raise ConfigError(f"{path}: results in format {results.format}; this one reads {FORMAT}")
     return results
-
-
-def check_writable(flag: str, path: Path) -> None:
-    """Refuse before the work rather than after it."""
-    folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ConfigError(f"{flag}: cannot write a file {path}")
-
-
-def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(data)
-    part.replace(path)

@@ -14,6 +14,7 @@ all but the last. A record, little-endian:
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +25,15 @@ import msgspec
 import numpy as np
 import xxhash
 
-from colibri.container.files import open_file, shown
+from colibri.config.sizes import LARGEST_BYTES
+from colibri.container.files import open_file, reason, shown
 from colibri.errors import ConfigError, ContainerError
 from colibri.routing.base import F32, I32
 
 VERSION = 1
 _HEAD, _SHAPE = struct.Struct("<II"), struct.Struct("<IHHHH")
 _MOST_HEADER = 1 << 20
+_MOST_ID = 0xFFFF  # of a layer or an expert
 _MOST_RECORD = 1 << 30
 
 
@@ -132,6 +135,8 @@ class TraceFile:
             raise ConfigError(
                 f"{self.path}: a trace of version {header.version}; this one reads {VERSION}"
             )
+        if not _makes_sense(header):
+            raise ContainerError(f"{self.path}: its first line is damaged: no model has such layers")
         return header
 
     def _decode(self, body: bytes, at: int) -> Call:
@@ -148,8 +153,11 @@ class TraceFile:
             offset += nbytes
         ids = parts[1].astype(np.int32).reshape(rows, k)
         self._check(layer, ids, at)
+        starts = parts[0].tolist()
+        if starts[:1] != [0] or starts[-1] >= rows or sorted(set(starts)) != starts:
+            raise self._damaged(at, "a record whose sequences are not among its rows")
         logits = parts[3].reshape(rows, experts) if experts else None
-        return Call(layer, parts[0].tolist(), ids, parts[2].reshape(rows, k), logits)
+        return Call(layer, starts, ids, parts[2].reshape(rows, k), logits)
 
     def _check(self, layer: int, ids: I32, at: int) -> None:
         facts = self._layers.get(layer)
@@ -165,15 +173,33 @@ class TraceFile:
         return ContainerError(f"{self.path}: damaged at byte {at}: {what}")
 
 
+def _makes_sense(header: Header) -> bool:
+    """Whether the numbers are ones that a run writes: all that follows is computed with them."""
+    numbers = [n.layer for n in header.layers]
+    return (
+        len(set(numbers)) == len(numbers)
+        and all(0 <= n <= _MOST_ID for n in (*numbers, header.hidden_size))
+        and 0 <= header.pair_buffer_bytes <= LARGEST_BYTES
+        and all(
+            1 <= n.k <= n.experts <= _MOST_ID + 1
+            and 0 <= n.slots
+            and all(0 <= size <= LARGEST_BYTES for size in (n.expert_bytes, n.slot_bytes))
+            for n in header.layers
+        )
+    )
+
+
 def check_replaceable(path: Path) -> None:
     """A trace may replace a trace, or an empty file, and nothing else."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would block
+            raise ConfigError(f"--trace {shown(str(path))}: is no regular file; give another name")
         with open(path, "rb") as file:
             start = file.read(64)
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--trace {shown(str(path))}: {error}") from None
+        raise ConfigError(f"--trace {shown(str(path))}: {reason(error)}") from None
     if start and not start.startswith(b'{"format":"colibri-trace"'):
         raise ConfigError(
             f"--trace {shown(str(path))}: the file exists and is no trace; give another name"

@@ -91,6 +91,12 @@ def test_nothing_fits(layers: Any) -> None:
             plan(layers, unit, room=100)
 
 
+def test_a_drive_that_is_fuller_than_the_reserve_allows(layers: Any) -> None:
+    for unit in ("records", "shards"):
+        with pytest.raises(CapacityError, match=rf"no more {unit} fit .* 0 are left of --budget"):
+            plan(layers, unit, room=-100)
+
+
 def test_a_plan_without_counts_has_no_share(layers: Any) -> None:
     assert plan(layers, heat={}).share is None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from colibri.config.sizes import LARGEST_BYTES, parse_bytes
+from colibri.config.sizes import LARGEST_BYTES, parse_flag
 from colibri.errors import ConfigError
 from colibri.routing.trace import LayerFacts
 
@@ -40,7 +40,7 @@ def _parse(text: str, layers: Sequence[LayerFacts]) -> Capacity:
     if text[-1:].lower() == "b" or text[-2:].lower() == "ib":
         if not all(n.slot_bytes for n in layers):
             raise ConfigError(f"--capacity {text}: this trace does not say how large an expert is")
-        return Capacity(text, "bytes", parse_bytes(text, total=LARGEST_BYTES))
+        return Capacity(text, "bytes", parse_flag("--capacity", text, total=LARGEST_BYTES))
     for suffix, kind, scale in (("%", "share", 0.01), ("x", "ratio", 1.0)):
         if text.endswith(suffix):
             return Capacity(text, kind, _number(text, text[:-1]) * scale)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def pins_by_layer(
             if len(pins[layer]) < int(text):
                 pins[layer].append(expert)
         return pins
-    room = parse_bytes(text, total=LARGEST_BYTES)
+    room = parse_flag("--pin", text, total=LARGEST_BYTES)
     for _, layer, expert in ranked:
         if size[layer] <= room:
             room -= size[layer]

@@ -150,7 +150,7 @@ def _record_files(
     """The hottest in the first file. The coldest go where the headers have no room."""
     while True:
         files = [_record_file(part, identity) for part in _parts(chosen, file_bytes)]
-        if sum(file.size for file in files) <= room_bytes:
+        if not files or sum(file.size for file in files) <= room_bytes:
             return files
         chosen = chosen[:-1]
 
