@@ -145,6 +145,7 @@ class Runtime:
             after_step=guard.after,
             clock=clock,
             turn_ended=learning.turn_ended,
+            sequence_positions=sizes.sequence_positions,
         )
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
