@@ -13,7 +13,8 @@ from colibri.models.registry import family_for
 
 def config_of(family: str, **changes: Any) -> dict[str, Any]:
     config: dict[str, Any] = json.loads((golden.tiny(family) / "config.json").read_text("utf-8"))
-    return config | changes
+    text = config.get("text_config")
+    return config | changes if text is None else config | {"text_config": text | changes}
 
 
 def weights_of(config: dict[str, Any]) -> Any:
