@@ -20,9 +20,7 @@ def feed() -> Any:
     def some(*shape: int) -> Any:
         return rng.standard_normal(shape, np.float32)
 
-    rule = DeltaRule(
-        SHAPE, some(3, SHAPE.channels), some(2), some(2), some(8), eps=1e-6, silu=True
-    )
+    rule = DeltaRule(SHAPE, some(3, SHAPE.channels), some(2), some(2), some(8), eps=1e-6, silu=True)
 
     def feed(state: RecurrentState, seed: int, tokens: int = 1) -> None:
         rows = np.random.default_rng(seed)

@@ -13,8 +13,7 @@ from colibri.models.registry import family_for
 
 def config_of(family: str, **changes: Any) -> dict[str, Any]:
     config: dict[str, Any] = json.loads((golden.tiny(family) / "config.json").read_text("utf-8"))
-    text = config.get("text_config")
-    return config | changes if text is None else config | {"text_config": text | changes}
+    return config | changes
 
 
 def weights_of(config: dict[str, Any]) -> Any:
@@ -92,6 +91,16 @@ def test_optional_nulls_are_fine(family: str) -> None:
         ("glm_moe_dsa", {"n_group": 8, "topk_group": 1}, "num_experts_per_tok"),
         ("glm_moe_dsa", {"scoring_func": "softmax"}, "scoring_func"),
         ("glm_moe_dsa", {"index_head_dim": 8}, "index_head_dim"),
+        ("qwen3_5_moe", {"layer_types": ["sliding_attention"] * 4}, "layer_types"),
+        ("qwen3_5_moe", {"linear_num_key_heads": 3}, "linear_num_key_heads"),
+        ("qwen3_5_moe", {"linear_conv_kernel_dim": 9}, "linear_conv_kernel_dim"),
+        ("qwen3_5_moe", {"linear_value_head_dim": 0}, "linear_value_head_dim"),
+        ("qwen3_5_moe", {"attn_output_gate": False}, "attn_output_gate"),
+        ("qwen3_5_moe", {"attention_bias": True}, "attention_bias"),
+        ("qwen3_5_moe", {"mtp_num_hidden_layers": 99}, "mtp_num_hidden_layers"),
+        ("qwen3_5_moe", {"text_config": [1]}, "text_config"),
+        ("qwen3_5_moe", {"rope_parameters": {"partial_rotary_factor": 2.0}}, "partial_rotary"),
+        ("qwen3_5_moe", {"rope_parameters": {"partial_rotary_factor": 0.1}}, "partial_rotary"),
         ("glm_moe_dsa", {"qk_rope_head_dim": 7}, "qk_rope_head_dim"),
     ],
 )

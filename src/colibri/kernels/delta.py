@@ -55,7 +55,9 @@ class DeltaShape:
     @property
     def state_bytes(self) -> int:
         """Of a sequence: what it remembers, and once more while a step may be taken back."""
-        return 2 * 4 * ((self.taps - 1) * self.channels + self.heads * self.key_dim * self.value_dim)
+        return (
+            2 * 4 * ((self.taps - 1) * self.channels + self.heads * self.key_dim * self.value_dim)
+        )
 
 
 class DeltaRule:

@@ -19,19 +19,25 @@ def layer_pattern(root: str) -> str:
 
 
 def common_rules(root: str = ROOT) -> tuple[Rule, ...]:
-    """Embedding, head, norms, softmax attention, dense and shared MLPs of the Hugging Face
-    decoders."""
-    layer = layer_pattern(root)
+    """Embedding, head, last norm and layers of the Hugging Face decoders."""
     return (
         trunk(root + r"embed_tokens\.weight", "embedding"),
         trunk(r"lm_head\.weight", "linear"),
         trunk(root + r"norm\.weight", "exact"),
+        *layer_rules(layer_pattern(root)),
+    )
+
+
+def layer_rules(layer: str = LAYER) -> tuple[Rule, ...]:
+    """Norms, softmax attention, dense and shared MLPs of a layer, routers."""
+    return (
         trunk(layer + r"(input|post_attention)_layernorm\.weight", "exact"),
         trunk(layer + r"self_attn\.[qkvo]_proj\.weight", "linear"),
         trunk(layer + r"self_attn\.[qkvo]_proj\.bias", "exact"),
         trunk(layer + r"self_attn\.[qk]_norm\.weight", "exact"),
         trunk(layer + r"mlp\.(gate|up|down)_proj\.weight", "linear"),
         trunk(layer + r"mlp\.shared_experts?\.(gate|up|down)_proj\.weight", "linear"),
+        trunk(layer + r"mlp\.shared_expert_gate\.weight", "exact"),
         trunk(layer + r"(mlp|block_sparse_moe)\.gate\.weight", "exact"),
         Rule(layer + r"self_attn\.rotary_emb\.inv_freq", "drop"),
     )

@@ -24,6 +24,7 @@ from colibri.models.names import (
     common_rules,
     expert_rules,
     layer_pattern,
+    layer_rules,
     outer_shapes,
     swiglu_shapes,
     trunk,
@@ -57,7 +58,6 @@ def _rules(c: Qwen35MoeConfig) -> tuple[Rule, ...]:
     return (
         *expert_rules(layer=layer_pattern(root)),
         *common_rules(root),
-        trunk(layer_pattern(root) + r"mlp\.shared_expert_gate\.weight", "exact"),
         trunk(linear + r"(in_proj_qkv|in_proj_z|out_proj)\.weight", "linear"),
         trunk(linear + r"(in_proj_a|in_proj_b|conv1d|norm)\.weight", "exact"),
         trunk(linear + r"(A_log|dt_bias)", "exact"),
@@ -73,12 +73,7 @@ def _draft_rules(drafts: range) -> tuple[Rule, ...]:
     ]
     for number, layer in enumerate(drafts):
         name = rf"mtp\.layers\.{number}\."
-        own = [
-            *expert_rules(layer=name),
-            trunk(name + r"(self_attn\.[qkvo]|mlp\.shared_expert\.(gate|up|down))_proj\.weight", "linear"),
-            trunk(name + r"(self_attn\.[qk]_norm|mlp\.gate|mlp\.shared_expert_gate)\.weight", "exact"),
-            trunk(name + r"(input|post_attention)_layernorm\.weight", "exact"),
-        ]  # fmt: skip
+        own = (*expert_rules(layer=name), *layer_rules(name))
         rules += [replace(rule, layer=layer) for rule in own]
     return tuple(rules)
 
