@@ -163,6 +163,8 @@ def test_table_covers_exactly_the_fields() -> None:
         ({"PILOT_REAL": "0"}, {"lookahead": "off"}),
         ({"PILOT": "2", "PILOT_REAL": "0"}, {"lookahead": 2}),
         ({"PIPE_WORKERS": "8"}, {"readers": 8}),
+        ({"AUTOPIN": "0"}, {"pin": "0"}),
+        ({"AUTOPIN": "0", "PIN_GB": "2"}, {"pin": "2GB"}),
         ({"COLI_NUMA": "1"}, {"numa": "on"}),
         ({"COLI_NUMA": "0"}, {"numa": "off"}),
         ({"PILOT": "1", "COLI_LOOKAHEAD": "auto"}, {"lookahead": "auto"}),

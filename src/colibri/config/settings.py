@@ -302,7 +302,7 @@ SETTINGS: tuple[Setting, ...] = (
         "auto, 0, a size, a share of the expert cache or all",
         "How much of the cache is kept for the experts used most; auto: once usage tells which.",
         _pin,
-        Upstream("PIN_GB", _pin_gigabytes),
+        Upstream("PIN_GB", _pin_gigabytes, "a plain number of GB; 0: none"),
     ),
     Setting(
         "usage",
@@ -327,7 +327,7 @@ SETTINGS: tuple[Setting, ...] = (
         "directories, a semicolon between them",
         "Copies of the model's experts, on other drives, to read from too; may be repeated.",
         _paths(";"),
-        Upstream("COLI_MODEL_MIRROR", _same, "the same values"),
+        Upstream("COLI_MODEL_MIRROR", _same),
     ),
     Setting(
         "disk_weights",

@@ -21,9 +21,14 @@ def _pilot_real(text: str) -> str:
     return "off" if text.strip() == "0" else text
 
 
+def _autopin(text: str) -> str:
+    return {"1": "auto"}.get(text.strip(), text)
+
+
 FURTHER: tuple[tuple[str, Upstream], ...] = (
     ("readers", Upstream("PIPE_WORKERS", _same)),
     ("lookahead", Upstream("PILOT_REAL", _pilot_real, "0 (off) or a number of layers")),
+    ("pin", Upstream("AUTOPIN", _autopin, "1 (auto) or 0")),
 )
 
 
@@ -77,6 +82,12 @@ ABSENT: tuple[Absent, ...] = (
     Absent("URING", "experts are read by threads here; --readers says how many"),
     Absent("COLI_MMAP", "experts are read into the cache here, never mapped"),
     Absent("COUPLE", "lookahead asks the next layer's router here; see --lookahead"),
+    Absent(
+        "PIN", "which experts are pinned follows from --usage here, how many from --pin", ("auto",)
+    ),
+    Absent("USAGE_SAVE", "usage is remembered here unless --usage is off", ("1",)),
+    Absent("COLI_USAGE_DECAY", "how usage ages is told by --usage-half-life here"),
+    Absent("ROUTE_TRACE", "--trace records routing here, in a form of its own"),
     Absent("CAP_RAISE", _FITS, ("0", "1")),
     Absent("RSS_GUARD_GB", "--ram is the bound of the whole process here"),
     Absent("COLI_RAM_OVERCOMMIT", "what does not fit --ram is refused here"),
