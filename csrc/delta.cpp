@@ -68,7 +68,8 @@ void prepare(const DeltaRows& a, int64_t begin, int64_t end) {
   }
 }
 
-constexpr int kColumns = 4;  // steps of 16 value columns at once: chains of sums that do not wait for each other
+// Steps of 16 value columns at once: sums that do not wait for each other, as many as stay in registers.
+constexpr int kColumns = kRegisters >= 32 ? 4 : kRegisters >= 8 ? 2 : 1;
 
 // N steps of 16 columns of one head, the last of `count`, over all rows.
 template <int N, bool whole> COLI_INLINE void scan_columns(const DeltaScan& a, int64_t head, int64_t column, int count) {
