@@ -68,52 +68,52 @@ void prepare(const DeltaRows& a, int64_t begin, int64_t end) {
   }
 }
 
-// Steps of 16 value columns at once: sums that do not wait for each other, as many as stay in registers.
-constexpr int kColumns = kRegisters >= 32 ? 4 : kRegisters >= 8 ? 2 : 1;
-
-// N steps of 16 columns of one head, the last of `count`, over all rows.
-template <int N, bool whole> COLI_INLINE void scan_columns(const DeltaScan& a, int64_t head, int64_t column, int count) {
+// N steps of 16 columns of a block of so many, the last of `count`, over all rows.
+template <int N, bool whole>
+COLI_INLINE void scan_columns(const DeltaScan& a, int64_t head, int64_t block, int64_t width, int64_t i0, int count) {
   const DeltaShape& s = a.shape;
   const int c = whole ? 16 : count;
-  const int64_t V = s.value_dim, place = head * s.key_dim * V + column, stride = s.per_channel ? 1 : 0;
+  const int64_t place = (head * s.value_dim + block) * s.key_dim + i0, stride = s.per_channel ? 1 : 0;
+  const int64_t column = head * s.value_dim + block + i0;
   const int64_t key_head = head / (s.heads / s.key_heads);
   for (int64_t r = 0; r < a.rows; r++) {
     const float* q = a.qkv + r * s.channels() + key_head * s.key_dim;
     const float* k = q + s.keys();
-    const float* v = a.qkv + r * s.channels() + 2 * s.keys() + head * V + column;
+    const float* v = a.qkv + r * s.channels() + 2 * s.keys() + column;
     const float* decay = a.decay + r * s.gates() + head * (s.per_channel ? s.key_dim : 1);
     const float* before = (r ? a.after : a.before) + place;
     float* after = a.after + place;
     f32x16 found[N], out[N];
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int n = 0; n < N; n++) found[n] = out[n] = zero();
     for (int64_t i = 0; i < s.key_dim; i++) {
       f32x16 key = set1(k[i]), kept = set1(decay[i * stride]);
-#pragma GCC unroll 4
-      for (int n = 0; n < N; n++) found[n] = fma(key, mul(kept, get(before + i * V + 16 * n, c)), found[n]);
+#pragma GCC unroll 2
+      for (int n = 0; n < N; n++) found[n] = fma(key, mul(kept, get(before + i * width + 16 * n, c)), found[n]);
     }
     f32x16 write = set1(a.write[r * s.heads + head]);
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int n = 0; n < N; n++) found[n] = mul(write, sub(get(v + 16 * n, c), found[n]));
     for (int64_t i = 0; i < s.key_dim; i++) {
       f32x16 key = set1(k[i]), query = set1(q[i]), kept = set1(decay[i * stride]);
-#pragma GCC unroll 4
+#pragma GCC unroll 2
       for (int n = 0; n < N; n++) {
-        f32x16 state = fma(key, found[n], mul(kept, get(before + i * V + 16 * n, c)));
-        put(after + i * V + 16 * n, state, c);
+        f32x16 state = fma(key, found[n], mul(kept, get(before + i * width + 16 * n, c)));
+        put(after + i * width + 16 * n, state, c);
         out[n] = fma(query, state, out[n]);
       }
     }
-#pragma GCC unroll 4
-    for (int n = 0; n < N; n++) put(a.out + r * s.values() + head * V + column + 16 * n, out[n], c);
+#pragma GCC unroll 2
+    for (int n = 0; n < N; n++) put(a.out + r * s.values() + column + 16 * n, out[n], c);
   }
 }
 
-void scan(const DeltaScan& a, int64_t head, int64_t begin, int64_t end) {
-  int64_t i = begin;
-  for (; i + 16 * kColumns <= end; i += 16 * kColumns) scan_columns<kColumns, true>(a, head, i, 16);
-  for (; i + 16 <= end; i += 16) scan_columns<1, true>(a, head, i, 16);
-  if (i < end) scan_columns<1, false>(a, head, i, (int)(end - i));
+void scan(const DeltaScan& a, int64_t head, int64_t column, int64_t width) {
+  static_assert(kDeltaColumns == 32);
+  if (width == 32) return scan_columns<2, true>(a, head, column, width, 0, 16);
+  int64_t i = 0;
+  for (; i + 16 <= width; i += 16) scan_columns<1, true>(a, head, column, width, i, 16);
+  if (i < width) scan_columns<1, false>(a, head, column, width, i, (int)(width - i));
 }
 
 void norm_gate(const DeltaShape& a, const float* weight, const float* z, float* y, int64_t begin, int64_t end) {

@@ -43,7 +43,7 @@ struct DeltaRows {
 struct DeltaScan {  // one sequence
   DeltaShape shape;
   const float *qkv, *decay, *write;  // of its first row
-  const float* before;               // [heads, key_dim, value_dim]
+  const float* before;               // [heads, blocks, key_dim, kDeltaColumns]; the last block as wide as is left
   float* after;                      // the same; may be `before`
   float* out;                        // [rows, values]
   int64_t rows;
@@ -54,11 +54,13 @@ struct DeltaKernels {
   void (*conv_silu)(const ShortConv& a, float* y, int64_t n);  // columns
   // q and k to length 1, q scaled; exp(g) and sigmoid(beta).
   void (*prepare)(const DeltaRows& a, int64_t begin, int64_t end);  // rows
-  void (*scan)(const DeltaScan& a, int64_t head, int64_t begin, int64_t end);  // value columns
+  void (*scan)(const DeltaScan& a, int64_t head, int64_t column, int64_t width);  // one block
   // y = norm(y) * weight * silu(z) or sigmoid(z), over each head.
   void (*norm_gate)(const DeltaShape& a, const float* weight, const float* z, float* y, int64_t begin, int64_t end);
 };
 constexpr int64_t kMaxTaps = 8;
+// A state's columns lie in blocks of so many: a block of 128 keys fits the first-level cache while tokens pass.
+constexpr int64_t kDeltaColumns = 32;
 
 #define COLI_TABLES(path, x)               \
   namespace path {                         \

@@ -11,7 +11,6 @@ namespace coli {
 namespace {
 
 constexpr int64_t kConvColumns = 512;
-constexpr int64_t kScanColumns = 64;
 constexpr int64_t kGrain = 1 << 14;  // elements worth another thread
 
 void start_from_zero(const DeltaShape& s, DeltaPart& part) {
@@ -77,14 +76,14 @@ void keep_window(const DeltaShape& s, std::span<const Block> blocks, std::span<c
 
 void scan_all(const DeltaShape& s, const DeltaRows& rows, std::span<const DeltaPart> parts, float* out) {
   const auto& k = COLI_PICK(delta_kernels);
-  int64_t columns = (s.value_dim + kScanColumns - 1) / kScanColumns, tasks = s.heads * columns;
+  int64_t columns = (s.value_dim + kDeltaColumns - 1) / kDeltaColumns, tasks = s.heads * columns;
   parallel_for((int64_t)parts.size() * tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const DeltaPart& part = parts[(size_t)(i / tasks)];
-      int64_t r = part.row0, head = i % tasks / columns, column = i % columns * kScanColumns;
+      int64_t r = part.row0, head = i % tasks / columns, column = i % columns * kDeltaColumns;
       DeltaScan a{s, rows.qkv + r * s.channels(), rows.decay + r * s.gates(), rows.write + r * s.heads,
                   part.before.matrix, part.after.matrix, out + r * s.values(), part.row1 - r};
-      k.scan(a, head, column, std::min(column + kScanColumns, s.value_dim));
+      k.scan(a, head, column, std::min(kDeltaColumns, s.value_dim - column));
     }
   });
 }

@@ -12,7 +12,7 @@ struct DeltaInput {  // some of the convolution's channels: q, k and v may come 
 };
 struct Recurrent {
   float* window;  // [taps - 1, channels]: the last inputs of the convolution
-  float* matrix;  // [heads, key_dim, value_dim]
+  float* matrix;  // [heads, key_dim * value_dim], in blocks of columns (DeltaScan)
 };
 struct DeltaPart {  // the rows of one sequence; its state before them (null: none yet) and after, which may be one
   int64_t row0, row1;

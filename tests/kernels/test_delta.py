@@ -67,6 +67,14 @@ CASES = [
 ]
 
 
+def plain(matrix: Any) -> Any:
+    """[heads, key_dim, value_dim] of the kernel's blocks of 32 columns."""
+    heads, keys, values = matrix.shape
+    cuts = [keys * column for column in range(32, values, 32)]
+    blocks = np.split(matrix.reshape(heads, -1), cuts, 1)
+    return np.concatenate([block.reshape(heads, keys, -1) for block in blocks], 2)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_matches_the_reference(case: Case) -> None:
     got = everywhere(case.whole)
@@ -74,7 +82,7 @@ def test_matches_the_reference(case: Case) -> None:
     want = case.twin(
         case.qkv, case.gate, case.beta, case.z, np.zeros(s.window_shape), np.zeros(s.matrix_shape)
     )
-    for ours, exact in zip(got, want, strict=True):
+    for ours, exact in zip((*got[:2], plain(got[2])), want, strict=True):
         np.testing.assert_allclose(ours, exact, rtol=2e-5, atol=2e-5)
 
 
