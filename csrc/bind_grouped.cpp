@@ -52,6 +52,7 @@ struct GroupedAttention {
   std::optional<NormHandle> q_norm, k_norm;  // keep the weights alive
   Heads heads;
   int64_t q_width() const { return heads.heads * heads.dim; }
+  int64_t q_rows() const { return heads.gated ? 2 * q_width() : q_width(); }
   int64_t kv_width() const { return heads.kv_heads * heads.dim; }
 };
 
@@ -63,15 +64,16 @@ void keep_norm(const NormHandle* norm, int64_t length, std::optional<NormHandle>
 
 GroupedAttention make_attention(int64_t layer, const Projections& qkv, const Projections& o_proj, int64_t heads,
                                 int64_t kv_heads, int64_t dim, const NormHandle* q_norm, const NormHandle* k_norm,
-                                bool per_head, float clip, int64_t window, float scale, bool interleaved) {
+                                bool per_head, float clip, int64_t window, float scale, bool interleaved,
+                                bool gated) {
   require(dim > 0 && kv_heads > 0 && heads > 0 && heads % kv_heads == 0, "the heads must divide into kv_heads groups");
   require(clip > 0 && window >= 1 && layer >= 0, "clip and window must be positive");
-  GroupedAttention a{layer, qkv, o_proj, {}, {}, {heads, kv_heads, dim, {}, {}, per_head, clip, window, scale, interleaved}};
+  GroupedAttention a{layer, qkv, o_proj, {}, {}, {heads, kv_heads, dim, {}, {}, per_head, clip, window, scale, interleaved, gated}};
   keep_norm(q_norm, per_head ? dim : heads * dim, a.q_norm, a.heads.q_norm);
   keep_norm(k_norm, per_head ? dim : kv_heads * dim, a.k_norm, a.heads.k_norm);
   require(qkv.affine.size() == 3, "attention takes q, k and v");
   for (size_t i = 0; i < 3; i++)
-    require(rows_of(qkv.affine[i].weights) == (i ? a.kv_width() : a.q_width()), "the projections do not fit the heads");
+    require(rows_of(qkv.affine[i].weights) == (i ? a.kv_width() : a.q_rows()), "the projections do not fit the heads");
   only(o_proj, a.q_width(), qkv.cols(), "the output projection does not fit the heads and x");
   return a;
 }
@@ -114,12 +116,16 @@ void py_grouped_attention(const Floats& x, const Floats& y, bool add, const Norm
   auto parts = parts_of(step, a.layer, a.heads);
   {
     Released released;
-    Scratch<2> scratch(s.rows * (a.q_width() + 2 * a.kv_width()) * (int64_t)sizeof(float));
+    bool gated = a.heads.gated;
+    Scratch<2> scratch(s.rows * (a.q_width() + 2 * a.kv_width() + (gated ? a.q_rows() : 0)) * (int64_t)sizeof(float));
     float *q = (float*)(void*)scratch.data(), *k = q + s.rows * a.q_width(), *v = k + s.rows * a.kv_width();
-    Output into[] = {{a.qkv.affine[0], q}, {a.qkv.affine[1], k}, {a.qkv.affine[2], v}}, last[] = {{a.o_proj.affine[0], s.y}};
+    float* both = v + s.rows * a.kv_width();
+    Output into[] = {{a.qkv.affine[0], gated ? both : q}, {a.qkv.affine[1], k}, {a.qkv.affine[2], v}}, last[] = {{a.o_proj.affine[0], s.y}};
     normalize(s);
     project(into, s.y, s.rows, a.qkv.planes);
+    if (gated) take_queries(both, q, s.rows * a.heads.heads, a.heads.dim);
     attend_rows(a.heads, q, k, v, {step.positions.data(), step.cos.data(), step.sin.data(), half}, parts);
+    if (gated) gate_heads(both, q, s.rows * a.heads.heads, a.heads.dim);
     project(last, q, s.rows, a.o_proj.planes);
   }
   count_rows(step, a.layer);
@@ -135,7 +141,8 @@ void bind_grouped(nb::module_& m) {
   nb::class_<StepRows>(m, "StepRows");
   m.def("attention", &make_attention, nb::arg("layer"), nb::arg("qkv"), nb::arg("o_proj"), nb::arg("heads"),
         nb::arg("kv_heads"), nb::arg("dim"), nb::arg("q_norm").none(), nb::arg("k_norm").none(), nb::arg("per_head"),
-        nb::arg("clip"), nb::arg("window"), nb::arg("scale"), nb::arg("interleaved"));
+        nb::arg("clip"), nb::arg("window"), nb::arg("scale"), nb::arg("interleaved"),
+        nb::arg("gated"));
   m.def("key_values", &make_key_values, nb::arg("keys").noconvert(), nb::arg("values").noconvert());
   m.def("step_rows", &make_step_rows, nb::arg("positions").noconvert(), nb::arg("stops"), nb::arg("cos").noconvert(),
         nb::arg("sin").noconvert(), nb::arg("caches"), nb::keep_alive<0, 5>());

@@ -10,6 +10,7 @@
 namespace coli {
 void bind_moe(nanobind::module_& m);
 void bind_layer(nanobind::module_& m);
+void bind_delta(nanobind::module_& m);
 
 namespace {
 
@@ -99,6 +100,7 @@ void bind_matmul(nb::module_& m) {
   m.def("embed", &py_embed, nb::arg("ids").noconvert(), nb::arg("w"), nb::arg("out").noconvert());
   bind_moe(m);
   bind_layer(m);
+  bind_delta(m);
 }
 
 }  // namespace coli

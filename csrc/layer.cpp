@@ -89,4 +89,21 @@ void attend_rows(const Heads& h, float* q, float* k, float* v, const Positions& 
   }
 }
 
+void take_queries(const float* both, float* q, int64_t heads, int64_t dim) {
+  parallel_for(heads, std::max<int64_t>(1, kGrain / dim), [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; h++) std::memcpy(q + h * dim, both + 2 * h * dim, sizeof(float) * (size_t)dim);
+  });
+}
+
+void gate_heads(float* both, float* q, int64_t heads, int64_t dim) {
+  const auto& k = COLI_PICK(row_kernels);
+  parallel_for(heads, std::max<int64_t>(1, kGrain / dim), [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; h++) {
+      float *gate = both + (2 * h + 1) * dim, *out = q + h * dim;
+      k.sigmoid(gate, gate, 0, dim);
+      for (int64_t i = 0; i < dim; i++) out[i] *= gate[i];
+    }
+  });
+}
+
 }  // namespace coli

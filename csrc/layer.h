@@ -47,6 +47,7 @@ struct Heads {
   int64_t window;
   float scale;
   bool interleaved;
+  bool gated;  // q comes as query and gate, head by head, and what a head attends to is multiplied by sigmoid(gate)
 };
 // Rows of several sequences side by side, each at consecutive positions.
 struct Positions {
@@ -65,5 +66,9 @@ struct CachedRows {
 // Norms, clips and rotates q [rows, heads, dim], k and v [rows, kv_heads, dim] in place, appends k and v to the
 // caches at their positions; then q becomes what each query attends to.
 void attend_rows(const Heads& h, float* q, float* k, float* v, const Positions& p, std::span<const CachedRows> parts);
+
+// Of `both` [heads, query | gate], a head of `dim` each: q [heads, dim] becomes the queries; later q *= sigmoid(gate).
+void take_queries(const float* both, float* q, int64_t heads, int64_t dim);
+void gate_heads(float* both, float* q, int64_t heads, int64_t dim);
 
 }  // namespace coli

@@ -26,8 +26,10 @@ _CLASSES = {
     "mixtral": "Mixtral",
     "qwen2_moe": "Qwen2Moe",
     "qwen3_moe": "Qwen3Moe",
+    "qwen3_5_moe": "Qwen3_5Moe",
     "glm_moe_dsa": "GlmMoeDsa",
 }
+_CONFIGS = {"qwen3_5_moe": "TextConfig"}
 _MAX_NEW = 6
 _ATTEMPTS = 50
 # A reference must not sit on the edge of a discrete choice (expert, selected position, token):
@@ -36,9 +38,10 @@ _NOISE, _SETTLED, _MARGIN = 1e-6, 2e-4, 5e-3
 
 
 def _build(family: str, seed: int) -> nn.Module:
-    config_class = getattr(transformers, _CLASSES[family] + "Config")
+    name = _CLASSES[family]
+    config_class = getattr(transformers, name + _CONFIGS.get(family, "Config"))
     config = config_class(**draw(family, seed), attn_implementation="eager")
-    return getattr(transformers, _CLASSES[family] + "ForCausalLM")(config).float().eval()
+    return getattr(transformers, name + "ForCausalLM")(config).float().eval()
 
 
 def _floats(model: nn.Module) -> list[tuple[str, torch.Tensor]]:

@@ -128,6 +128,30 @@ def _qwen3_moe(r: random.Random, odd: bool) -> Config:
     }
 
 
+def _qwen3_5_moe(r: random.Random, odd: bool) -> Config:
+    """Rope turns a quarter of a head."""
+    experts, chosen = _experts(r)
+    common = _common(r)
+    common["rope_parameters"] |= {"partial_rotary_factor": 0.25}
+    key_heads, heads = r.choice([(1, 3), (2, 4), (3, 3)])
+    return {
+        **common,
+        **_free_heads(r),
+        "moe_intermediate_size": r.choice([20, 36]),
+        "shared_expert_intermediate_size": r.choice([28, 60]),
+        "num_hidden_layers": 4,
+        "full_attention_interval": 2 if odd else 4,
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": heads,
+        "linear_key_head_dim": r.choice([8, 20]),
+        "linear_value_head_dim": r.choice([12, 24]),
+        "linear_conv_kernel_dim": 4,
+        "num_experts": experts,
+        "num_experts_per_tok": chosen,
+        "tie_word_embeddings": odd,
+    }
+
+
 def _glm_moe_dsa(r: random.Random, odd: bool) -> Config:
     heads = r.choice([3, 5])
     full, shared = "full", "shared"
@@ -169,6 +193,7 @@ _DRAW: dict[str, Callable[[random.Random, bool], Config]] = {
     "mixtral": _mixtral,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _qwen3_moe,
+    "qwen3_5_moe": _qwen3_5_moe,
     "glm_moe_dsa": _glm_moe_dsa,
 }
 FAMILIES = tuple(_DRAW)
@@ -184,5 +209,7 @@ def released_style(config: Config) -> Config:
     rope = dict(config["rope_parameters"])
     old = {k: v for k, v in config.items() if k != "rope_parameters"}
     old["rope_theta"] = rope.pop("rope_theta")
+    if "partial_rotary_factor" in rope:
+        old["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
     old["rope_scaling"] = None if rope["rope_type"] == "default" else rope
     return old

@@ -123,6 +123,7 @@ def attention(
     window: int,
     scale: float,
     interleaved: bool,
+    gated: bool,
 ) -> GroupedAttention: ...
 def key_values(keys: _F32, values: _F32) -> KeyValues: ...
 def step_rows(
@@ -158,6 +159,37 @@ def norm_route(
     rule: RouteRule,
     ids: _I32,
     weights: _F32,
+) -> None: ...
+
+# The delta rule, wrapped by kernels/delta.py.
+
+class Recurrent: ...  # keeps its buffers alive
+class DeltaRule: ...
+
+def recurrent(window: _F32, matrix: _F32) -> Recurrent: ...
+def delta_rule(
+    conv: _F32,
+    heads: int,
+    key_heads: int,
+    key_dim: int,
+    value_dim: int,
+    a_log: _F32,
+    bias: _F32,
+    lower: float | None,
+    norm: _F32,
+    eps: float,
+    silu: bool,
+) -> DeltaRule: ...
+def delta_mix(
+    rule: DeltaRule,
+    inputs: Sequence[_F32],
+    gate: _F32,
+    beta: _F32,
+    z: _F32,
+    stops: Sequence[int],
+    before: Sequence[Recurrent | None],
+    after: Sequence[Recurrent],
+    out: _F32,
 ) -> None: ...
 
 # Norms, rope, routing and attention.

@@ -183,6 +183,7 @@ class Runtime:
             clock=clock,
             check=check,
             turn_ended=learning.turn_ended,
+            sequence_positions=sizes.sequence_positions,
         )
         self._cost = ApproxCost() if check is None else check.cost
         self._counters = engine.stats

@@ -87,7 +87,8 @@ def kind(source: Path) -> tuple[str, WeightMap]:
     config = read_json(source / "config.json")
     if config["model_type"] == "toy":
         return "toy", Model().weights
-    return config["model_type"], family_for(config).weights_of(config)
+    family = family_for(config)
+    return family.name, family.weights_of(config)
 
 
 def seen(source: Path, destination: Path) -> dict[str, Any]:

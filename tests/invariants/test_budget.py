@@ -62,7 +62,7 @@ def test_nothing_is_loaded_before_a_refusal(monkeypatch: pytest.MonkeyPatch) -> 
 def wider(source: Path, target: Path) -> Path:
     """The checkpoint with room for CONTEXT positions."""
     config = json.loads((source / "config.json").read_text())
-    config["max_position_embeddings"] = CONTEXT
+    config.get("text_config", config)["max_position_embeddings"] = CONTEXT
     (target / "config.json").write_text(json.dumps(config))
     (target / "model.safetensors").symlink_to(source / "model.safetensors")
     return target

@@ -80,7 +80,7 @@ class Case:
         self.stops = np.cumsum(rows).tolist()
         n, kv = sum(rows), kv_heads * dim
         self.x, self.y, self.w = normal(1, n, HIDDEN), normal(2, n, HIDDEN), normal(3, HIDDEN)
-        widths = (heads * dim, kv, kv)
+        widths = (heads * dim * (2 if switches.get("gated") else 1), kv, kv)
         self.qkv = [weights(4 + i, width, HIDDEN) for i, width in enumerate(widths)]
         self.biases = [normal(7 + i, width) for i, width in enumerate(widths)]
         self.o = weights(10, HIDDEN, heads * dim)
@@ -137,6 +137,9 @@ class Case:
         prepared = []
         for w, bias, count, name in parts:
             p, norm = matmul(h, stored(w, kind)) + bias, switches.get(f"{name}_norm")
+            if name == "q" and switches.get("gated"):
+                p, gate = np.split(p.reshape(len(p), heads, 2 * dim), 2, 2)
+                p = np.ascontiguousarray(p).reshape(len(p), -1)
             per_head = switches.get("norm_per_head")
             p = norm(p) if norm and not per_head else p
             if (clip := switches.get("clip")) is not None:
@@ -157,6 +160,8 @@ class Case:
             )
             buffers += [keys, values]
             start = stop
+        if switches.get("gated"):
+            out *= ops.sigmoid(np.ascontiguousarray(gate))
         return x, matmul(out.reshape(len(x), -1), stored(self.o, kind)), *buffers
 
 
@@ -169,6 +174,7 @@ class Case:
         {"norm_per_head": True, "clip": 0.7, "window": 5},
         {"norm_per_head": False, "clip": 0.7},
         {"interleaved": True, "window": 70},
+        {"norm_per_head": True, "gated": True},
     ],
     ids=str,
 )
@@ -185,8 +191,9 @@ def test_many_heads_a_group_are_attended_in_place():
     assert_same(everywhere(case.fused(), threads=(1, 2, 4)), case.single())
 
 
-def test_grouped_attention_matches_the_reference():
-    case = Case([5, 0], [2, 6], norm_per_head=True, clip=0.8, window=4)
+@pytest.mark.parametrize("gated", [False, True])
+def test_grouped_attention_matches_the_reference(gated):
+    case = Case([5, 0], [2, 6], norm_per_head=True, clip=0.8, window=4, gated=gated)
     heads = ref.Heads(*case.sizes, **case.norms(ref.Norm))
     want = ref.grouped_attention(
         case.x,

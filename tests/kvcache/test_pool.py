@@ -62,6 +62,22 @@ def test_idle_states_make_room(pool: StatePool) -> None:
         assert held <= CONTEXT + max(idle, default=0)
 
 
+def test_what_a_state_costs_whatever_its_length_counts_as_positions() -> None:
+    """One such state goes beside the context; every further one takes its share of it."""
+    pool = StatePool(lambda n: SequenceState([KVCache(n, 2, 4), KVCache(n, 1, 4)]), CONTEXT, 300)
+    assert pool.has_room(CONTEXT)
+    first = pool.take(200)
+    assert pool.has_room(500)
+    assert not pool.has_room(501)
+    second = use(pool.take(100), 100)
+    assert pool.has_room(100)
+    assert not pool.has_room(101)
+    pool.give_back(first)
+    pool.give_back(second)
+    assert pool.take(900) is second
+    assert not pool._idle  # the other one would not fit beside it
+
+
 def test_large_buffers_are_whole_and_writable() -> None:
     buffer = untouched((1 << 20, 3))
     assert buffer.shape == (1 << 20, 3)

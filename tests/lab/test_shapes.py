@@ -10,7 +10,13 @@ from colibri.models.registry import family_for
 
 @pytest.mark.parametrize(
     ("name", "billions"),
-    [("olmoe-1b-7b", 6.9), ("qwen3-30b-a3b", 30.5), ("mixtral-8x7b", 46.7), ("glm-5.2:78", 744)],
+    [
+        ("olmoe-1b-7b", 6.9),
+        ("qwen3-30b-a3b", 30.5),
+        ("qwen3.6-35b-a3b", 34.7),
+        ("mixtral-8x7b", 46.7),
+        ("glm-5.2:78", 744),
+    ],
 )
 def test_parameters_are_those_of_the_model(name, billions):
     config = find_shape(name).config

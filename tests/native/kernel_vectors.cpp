@@ -24,5 +24,6 @@ int main() {
     vectors::ops_vectors();
     vectors::attention_vectors();
     vectors::layer_vectors();
+    vectors::delta_vectors();
   }
 }

@@ -74,5 +74,6 @@ void moe_vectors();
 void ops_vectors();
 void attention_vectors();
 void layer_vectors();
+void delta_vectors();
 
 }  // namespace vectors

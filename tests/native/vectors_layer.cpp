@@ -36,7 +36,7 @@ void attention(bool per_head, float clip) {
   Floats frequencies{1.f, 0.5f, 0.25f, 0.1f, 0.03f, 0.01f};
   Ids positions{70, 71, 72, 3, 4};
   rope_table(positions.data(), frequencies.data(), 1.f, cos.data(), sin.data(), rows, half);
-  Heads h{heads, kv_heads, dim, Norm{norm.data(), per_head ? dim : heads * dim, 1e-5f}, {}, per_head, clip, 64, 0.3f, false};
+  Heads h{heads, kv_heads, dim, Norm{norm.data(), per_head ? dim : heads * dim, 1e-5f}, {}, per_head, clip, 64, 0.3f, false, false};
   float *other_keys = keys.data() + capacity * kv_heads * dim, *other_values = values.data() + capacity * kv_heads * dim;
   CachedRows parts[] = {{{keys.data(), values.data(), capacity}, 0, 3}, {{other_keys, other_values, capacity}, 3, rows}};
   attend_rows(h, q.data(), k.data(), v.data(), {positions.data(), cos.data(), sin.data(), half}, parts);

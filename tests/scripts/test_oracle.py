@@ -65,7 +65,9 @@ def test_shapes_are_repeatable_and_off_the_grid(family: str, seed: int) -> None:
     config = draw(family, seed)
     assert config == draw(family, seed)
     assert config["hidden_size"] % 64
-    inner = config.get("moe_intermediate_size", config["intermediate_size"])
+    inner = config[
+        "moe_intermediate_size" if "moe_intermediate_size" in config else "intermediate_size"
+    ]
     assert inner % 16
 
 
@@ -75,3 +77,5 @@ def test_released_style_keeps_the_rope_values() -> None:
     assert "rope_theta" not in yarn["rope_scaling"]
     assert yarn["rope_theta"] in (1e4, 1e6)
     assert released_style(draw("olmoe", 2))["rope_scaling"] is None
+    partial = released_style(draw("qwen3_5_moe", 1))
+    assert (partial["partial_rotary_factor"], partial["rope_scaling"]) == (0.25, None)

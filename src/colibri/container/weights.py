@@ -21,12 +21,14 @@ class Rule:
     """Tensor names that fully match `pattern`; its named groups `layer` and `expert` are numbers.
 
     An expert rule without the group `expert` names a fused tensor [experts, rows, columns].
+    `layer`: of names that do not say it (a draft layer beside the numbered ones).
     """
 
     pattern: str
     role: Role
     kind: Kind = "exact"
     part: Part | None = None
+    layer: int | None = None
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -72,7 +74,7 @@ def _match(rule: Rule, groups: Mapping[str, str | None]) -> Match | None:
     if not (_is_plain(layer) and _is_plain(expert)):
         return None
     return Match(
-        rule, None if layer is None else int(layer), None if expert is None else int(expert)
+        rule, rule.layer if layer is None else int(layer), None if expert is None else int(expert)
     )
 
 

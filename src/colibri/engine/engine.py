@@ -46,9 +46,10 @@ class Engine:
         clock: Clock = NO_CLOCK,
         check: ExactCheck | None = None,
         turn_ended: Callable[[bool], None] = lambda busy: None,
+        sequence_positions: int = 0,
     ) -> None:
         """turn_ended: called between two steps once an answer has ended, with whether there is
-        more to do."""
+        more to do. sequence_positions: what a sequence's state takes whatever its length."""
         self.model = model
         self.context = context
         self.prefill_chunk = prefill_chunk
@@ -61,7 +62,7 @@ class Engine:
         self._check = check
         self._waiting: deque[Request | Call] = deque()
         self._running: list[Sequence] = []
-        self._states = StatePool(model.new_state, context)
+        self._states = StatePool(model.new_state, context, sequence_positions)
         self._prefill_next = True
         self._turn_ended = turn_ended
         self._any_left = False

@@ -71,6 +71,8 @@ class GroupedAttention:
     q, k, v are projected; normed over the whole row, clipped to +-clip, or clipped and then normed
     over each head (`norm_per_head`); q and k rotated; k and v appended to their cache; then each
     row sees the keys up to its own, of them the last `window`. The caches are those of `layer`.
+    `gated`: q's projection gives each head its query, then a gate; what the head attends to is
+    multiplied by sigmoid(gate).
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class GroupedAttention:
         clip: float | None = None,
         window: int | None = None,
         interleaved: bool = False,
+        gated: bool = False,
     ) -> None:
         self._native = _native.attention(
             layer,
@@ -103,6 +106,7 @@ class GroupedAttention:
             1 << 62 if window is None else window,
             1 / math.sqrt(head_dim),
             interleaved,
+            gated,
         )
 
     def __call__(self, x: F32, y: F32 | None, norm: Norm, rows: StepRows) -> F32:

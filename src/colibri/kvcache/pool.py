@@ -24,20 +24,25 @@ class StatePool:
     """States that together never take the memory of more than `context` positions.
 
     Each has room for all of them; what it touches is what it takes. new_state(capacity) makes one.
+    `overhead`: positions that a state costs whatever its length; there is room for one's beside the
+    context.
     """
 
-    def __init__(self, new_state: Callable[[int], SequenceState], context: int) -> None:
+    def __init__(
+        self, new_state: Callable[[int], SequenceState], context: int, overhead: int = 0
+    ) -> None:
         self._new_state = new_state
         self._context = context
+        self._overhead = overhead
         self._lent: list[_Lent] = []
         self._idle: list[_Lent] = []
 
     def has_room(self, tokens: int) -> bool:
-        return sum(lent.room for lent in self._lent) + tokens <= self._context
+        return tokens <= self._free()
 
     def take(self, tokens: int) -> SequenceState:
         """An empty state for a sequence of so many positions; has_room() was asked."""
-        free = self._context - sum(lent.room for lent in self._lent)
+        free = self._free()
         # One that has touched much more than is asked for would keep other sequences out.
         most = min(free, max(tokens, self._context // 4))
         fitting = [idle for idle in self._idle if idle.state.touched <= most]
@@ -52,6 +57,10 @@ class StatePool:
         self._keep_within(free - lent.room)
         return lent.state
 
+    def _free(self) -> int:
+        """Positions that one more state may take."""
+        return self._context - sum(lent.room + self._overhead for lent in self._lent)
+
     def give_back(self, state: SequenceState) -> None:
         (lent,) = [lent for lent in self._lent if lent.state is state]
         self._lent.remove(lent)
@@ -60,5 +69,5 @@ class StatePool:
 
     def _keep_within(self, free: int) -> None:
         """Let go of idle states, those longest idle first, that there is no room for."""
-        while sum(idle.state.touched for idle in self._idle) > free:
+        while sum(idle.state.touched + self._overhead for idle in self._idle) > free:
             self._idle.pop(0)

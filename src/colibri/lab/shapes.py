@@ -29,6 +29,32 @@ _QWEN3: dict[str, Any] = {
     "rms_norm_eps": 1e-6,
     "max_position_embeddings": 40960,
 }
+_QWEN3_6: dict[str, Any] = {
+    "model_type": "qwen3_5_moe_text",
+    "vocab_size": 248320,
+    "hidden_size": 2048,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "full_attention_interval": 4,
+    "num_experts": 256,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000000,
+        "partial_rotary_factor": 0.25,
+    },
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 262144,
+}
 _OLMOE: dict[str, Any] = {
     "model_type": "olmoe",
     "vocab_size": 50304,
@@ -90,6 +116,7 @@ _GLM_5_2: dict[str, Any] = {
 _KNOWN = {
     "olmoe-1b-7b": _OLMOE,
     "qwen3-30b-a3b": _QWEN3,
+    "qwen3.6-35b-a3b": _QWEN3_6,
     "mixtral-8x7b": _MIXTRAL,
     "glm-5.2": _GLM_5_2,
 }

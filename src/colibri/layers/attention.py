@@ -1,4 +1,5 @@
-"""Grouped-query softmax attention with optional query/key norm, bias, clipping and sliding window.
+"""Grouped-query softmax attention with optional query/key norm, bias, clipping, sliding window and
+output gate.
 
 Source: the OLMoE, Mixtral and Qwen MoE models of transformers. The norm is over the whole
 projection (OLMoE) or over each head (Qwen3); rope comes after it.
@@ -34,6 +35,7 @@ class Attention:
     norm_per_head: bool = False
     clip: float | None = None
     window: int | None = None
+    gated: bool = False  # q_proj gives each head its query, then a gate for what it attends to
 
     def new_cache(self, capacity: int) -> KVCache:
         return KVCache(capacity, self.kv_heads, self.head_dim)
@@ -57,4 +59,5 @@ class Attention:
             clip=self.clip,
             window=self.window,
             interleaved=self.rope.interleaved,
+            gated=self.gated,
         )

@@ -20,25 +20,30 @@ class Assembly:
     rope: Rope
     mixer: Callable[[int], Mixer]
     mlp: Callable[[int], Half]
+    root: str = "model"  # what the names of all tensors but the head's begin with
+    norm_offset: float = 0.0
 
     def layer(self, i: int) -> DecoderLayer:
-        prefix, eps = f"model.layers.{i}", self.config.rms_norm_eps
+        prefix = f"{self.root}.layers.{i}"
         return DecoderLayer(
-            input_norm=self.load.rms_norm(f"{prefix}.input_layernorm", eps),
+            input_norm=self._norm(f"{prefix}.input_layernorm"),
             mixer=self.mixer(i),
-            post_norm=self.load.rms_norm(f"{prefix}.post_attention_layernorm", eps),
+            post_norm=self._norm(f"{prefix}.post_attention_layernorm"),
             mlp=self.mlp(i),
         )
 
     def norm(self) -> RMSNorm:
-        return self.load.rms_norm("model.norm", self.config.rms_norm_eps)
+        return self._norm(f"{self.root}.norm")
+
+    def _norm(self, name: str) -> RMSNorm:
+        return self.load.rms_norm(name, self.config.rms_norm_eps, self.norm_offset)
 
     def decoder(self) -> Decoder:
         """Embedding, layers, norm and head, loaded side by side."""
         load = self.load
         with load.together() as pool:
             # The largest first: at the end they would be loaded alone.
-            first = pool.submit(load.embedding, "model.embed_tokens.weight")
+            first = pool.submit(load.embedding, f"{self.root}.embed_tokens.weight")
             tied = self.config.tie_word_embeddings
             last = None if tied else pool.submit(load.linear, "lm_head")
             layers = [pool.submit(self.layer, i) for i in range(self.config.num_hidden_layers)]

@@ -33,6 +33,11 @@ class Sizes:
             experts_per_token=experts_per_token,
         )
 
+    @property
+    def sequence_positions(self) -> int:
+        """Positions whose state takes as much as what a sequence has whatever its length."""
+        return -(-self.sequence_bytes // max(1, self.state_bytes))
+
 
 def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:
     """What the kernel quantises of a row: input and inner activations, two planes with scales."""

@@ -24,6 +24,11 @@ class GQAConfig(DecoderConfig, frozen=True, kw_only=True):
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
     @property
+    def rotary_dim(self) -> int:
+        """How many of a head's dimensions rope turns, from the first on."""
+        return self.attention_dim
+
+    @property
     def window(self) -> int | None:
         return self.sliding_window
 
@@ -45,7 +50,7 @@ class GQAConfig(DecoderConfig, frozen=True, kw_only=True):
 
 def rope_of(config: GQAConfig) -> Rope:
     return rope_from_config(
-        config.attention_dim,
+        config.rotary_dim,
         config.max_position_embeddings,
         theta=config.rope_theta,
         scaling=config.rope_scaling,

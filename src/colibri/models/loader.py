@@ -1,6 +1,6 @@
 """Trunk tensors by name, at the precision that was asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from colibri.container.reader import Container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
 from colibri.experts.base import ExpertExecutor
+from colibri.kernels.delta import DeltaRule, DeltaShape
 from colibri.kernels.packing import Matrix
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
@@ -74,8 +75,35 @@ class TrunkLoader:
         """A matrix that is never quantised: routers and their like."""
         return Linear(load_matrix(self.container, prefix + ".weight", "source"))
 
-    def rms_norm(self, prefix: str, eps: float) -> RMSNorm:
-        return RMSNorm(self.vector(prefix + ".weight"), eps)
+    def exact_beside(self, prefix: str) -> Linear:
+        """The same, to be multiplied in one call with linears of the same input."""
+        return Linear(self.exact(prefix).weight, self.planes)
+
+    def delta_rule(
+        self,
+        shape: DeltaShape,
+        prefix: str,
+        convs: Sequence[str],
+        norm: str,
+        *,
+        eps: float,
+        silu: bool,
+        lower: float | None = None,
+    ) -> DeltaRule:
+        """From A_log, dt_bias, the short convolutions of q, k and v (one or several) and the
+        output's norm under `prefix`."""
+        taps = [self.vector(f"{prefix}.{conv}.weight") for conv in convs]  # [channels, 1, taps]
+        conv = np.ascontiguousarray(np.concatenate(taps)[:, 0].T)
+        bias = self.vector(f"{prefix}.dt_bias").reshape(-1)
+        a_log = self.vector(f"{prefix}.A_log").reshape(-1)
+        a_log = np.repeat(a_log, len(bias) // len(a_log))
+        scale = self.vector(f"{prefix}.{norm}.weight")
+        return DeltaRule(shape, conv, a_log, bias, scale, eps=eps, silu=silu, lower=lower)
+
+    def rms_norm(self, prefix: str, eps: float, offset: float = 0.0) -> RMSNorm:
+        """`offset`: 1 where weights are stored as what they differ from 1 by."""
+        weight = self.vector(prefix + ".weight")
+        return RMSNorm(weight + np.float32(offset) if offset else weight, eps)
 
     def layer_norm(self, prefix: str, eps: float) -> LayerNorm:
         return LayerNorm(self.vector(prefix + ".weight"), self.vector(prefix + ".bias"), eps)

@@ -5,6 +5,7 @@ from colibri.models.config import DecoderConfig
 
 Shapes = dict[str, tuple[int, ...]]
 
+ROOT = r"model\."
 LAYER = r"model\.layers\.(?P<layer>\d+)\."
 EXPERT = r"experts\.(?P<expert>\d+)\."
 
@@ -13,21 +14,32 @@ def trunk(pattern: str, kind: Kind) -> Rule:
     return Rule(pattern, "trunk", kind)
 
 
-def common_rules() -> tuple[Rule, ...]:
-    """Embedding, head, norms, softmax attention, dense and shared MLPs of the Hugging Face
-    decoders."""
+def layer_pattern(root: str) -> str:
+    return root + r"layers\.(?P<layer>\d+)\."
+
+
+def common_rules(root: str = ROOT) -> tuple[Rule, ...]:
+    """Embedding, head, last norm and layers of the Hugging Face decoders."""
     return (
-        trunk(r"model\.embed_tokens\.weight", "embedding"),
+        trunk(root + r"embed_tokens\.weight", "embedding"),
         trunk(r"lm_head\.weight", "linear"),
-        trunk(r"model\.norm\.weight", "exact"),
-        trunk(LAYER + r"(input|post_attention)_layernorm\.weight", "exact"),
-        trunk(LAYER + r"self_attn\.[qkvo]_proj\.weight", "linear"),
-        trunk(LAYER + r"self_attn\.[qkvo]_proj\.bias", "exact"),
-        trunk(LAYER + r"self_attn\.[qk]_norm\.weight", "exact"),
-        trunk(LAYER + r"mlp\.(gate|up|down)_proj\.weight", "linear"),
-        trunk(LAYER + r"mlp\.shared_experts?\.(gate|up|down)_proj\.weight", "linear"),
-        trunk(LAYER + r"(mlp|block_sparse_moe)\.gate\.weight", "exact"),
-        Rule(LAYER + r"self_attn\.rotary_emb\.inv_freq", "drop"),
+        trunk(root + r"norm\.weight", "exact"),
+        *layer_rules(layer_pattern(root)),
+    )
+
+
+def layer_rules(layer: str = LAYER) -> tuple[Rule, ...]:
+    """Norms, softmax attention, dense and shared MLPs of a layer, routers."""
+    return (
+        trunk(layer + r"(input|post_attention)_layernorm\.weight", "exact"),
+        trunk(layer + r"self_attn\.[qkvo]_proj\.weight", "linear"),
+        trunk(layer + r"self_attn\.[qkvo]_proj\.bias", "exact"),
+        trunk(layer + r"self_attn\.[qk]_norm\.weight", "exact"),
+        trunk(layer + r"mlp\.(gate|up|down)_proj\.weight", "linear"),
+        trunk(layer + r"mlp\.shared_experts?\.(gate|up|down)_proj\.weight", "linear"),
+        trunk(layer + r"mlp\.shared_expert_gate\.weight", "exact"),
+        trunk(layer + r"(mlp|block_sparse_moe)\.gate\.weight", "exact"),
+        Rule(layer + r"self_attn\.rotary_emb\.inv_freq", "drop"),
     )
 
 
@@ -51,16 +63,16 @@ def expert_rules(
     )
 
 
-def outer_shapes(config: DecoderConfig) -> Shapes:
+def outer_shapes(config: DecoderConfig, root: str = "model") -> Shapes:
     shapes: Shapes = {
-        "model.embed_tokens.weight": (config.vocab_size, config.hidden_size),
-        "model.norm.weight": (config.hidden_size,),
+        f"{root}.embed_tokens.weight": (config.vocab_size, config.hidden_size),
+        f"{root}.norm.weight": (config.hidden_size,),
     }
     if not config.tie_word_embeddings:
         shapes["lm_head.weight"] = (config.vocab_size, config.hidden_size)
     for layer in range(config.num_hidden_layers):
         for norm in ("input_layernorm", "post_attention_layernorm"):
-            shapes[f"model.layers.{layer}.{norm}.weight"] = (config.hidden_size,)
+            shapes[f"{root}.layers.{layer}.{norm}.weight"] = (config.hidden_size,)
     return shapes
 
 

@@ -15,14 +15,12 @@ from colibri.models.family import Sizes
 from colibri.models.gqa import GQAConfig, gqa_sizes
 from colibri.models.loader import TrunkLoader
 from colibri.models.names import (
-    LAYER,
     Shapes,
     attention_shapes,
     common_rules,
     expert_rules,
     outer_shapes,
     swiglu_shapes,
-    trunk,
 )
 from colibri.routing.softmax import SoftmaxRouter
 
@@ -77,8 +75,7 @@ def qwen_weights(
         else:
             shapes |= swiglu_shapes(f"{prefix}.mlp", config.hidden_size, config.intermediate_size)
         shapes |= layer_shapes(prefix)
-    shared_gate = trunk(LAYER + r"mlp\.shared_expert_gate\.weight", "exact")
-    return WeightMap((*expert_rules(), *common_rules(), shared_gate), experts, shapes)
+    return WeightMap((*expert_rules(), *common_rules()), experts, shapes)
 
 
 def qwen_sizes(config: QwenMoeConfig, shared: int = 0) -> Sizes:

@@ -8,8 +8,10 @@ from typing import Any
 from colibri.errors import ConfigError, UnsupportedModelError
 from colibri.models.family import Family, Outline
 
-SUPPORTED = ("glm_moe_dsa", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
+SUPPORTED = ("glm_moe_dsa", "mixtral", "olmoe", "qwen2_moe", "qwen3_5_moe", "qwen3_moe")
 OUTLINED = ("glm5_next",)  # can be planned; their layers do not exist yet
+
+_ALIASES = {"qwen3_5_moe_text": "qwen3_5_moe"}  # what a text-only checkpoint calls itself
 
 
 def family_for(config: Mapping[str, Any]) -> Family:
@@ -35,6 +37,7 @@ def _name(config: Mapping[str, Any]) -> str:
     name = config.get("model_type")
     if not isinstance(name, str):
         raise ConfigError(f"config.json: model_type is {name!r}; it must name the model's family")
+    name = _ALIASES.get(name, name)
     if name not in SUPPORTED + OUTLINED:
         raise UnsupportedModelError(
             f"config.json: model_type = {name!r} is not supported; "

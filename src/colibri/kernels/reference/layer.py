@@ -44,6 +44,7 @@ class Heads:
     clip: float = np.inf
     window: int | None = None
     interleaved: bool = False
+    gated: bool = False
 
     def prepared(self, y: F32, norm: Norm | None, heads: int) -> F32:
         if norm is not None and not self.norm_per_head:
@@ -66,7 +67,10 @@ def grouped_attention(
     stops: Sequence[int],
 ) -> F32:
     """caches: each sequence's keys and values [length, kv_heads, head_dim] before the step."""
-    projected = project(norm(x), qkv, biases)
+    projected, gate = project(norm(x), qkv, biases), None
+    if h.gated:
+        q, gate = np.split(projected[0].reshape(len(x), h.heads, -1), 2, 2)
+        projected[0] = q.reshape(len(x), -1)
     q, k, v = (
         h.prepared(y, own, heads)
         for y, own, heads in zip(
@@ -82,4 +86,7 @@ def grouped_attention(
         scale = h.head_dim**-0.5
         out.append(ops.attend(q[own], keys, values, positions[own], scale, window=h.window))
         start = stop
-    return matmul_dense(np.concatenate(out).reshape(len(x), -1), o_proj)
+    attended = np.concatenate(out)
+    if gate is not None:
+        attended *= ops.sigmoid(gate)
+    return matmul_dense(attended.reshape(len(x), -1), o_proj)
