@@ -1,0 +1,88 @@
+"""Parts of a runtime that are there only where they are wanted."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from colibri.config import EngineConfig
+from colibri.container.layerexperts import LayerExperts
+from colibri.container.reader import Container
+from colibri.engine.check import ExactCheck
+from colibri.errors import ConfigError
+from colibri.experts.streamed import StreamedExperts
+from colibri.experts.usagefile import Subject
+from colibri.experts.usagelog import UsageLog, usage_path
+from colibri.layers.decoder import Decoder
+from colibri.layers.exact import exact_twin
+from colibri.planner.plan import PAIR_BUFFER_BYTES, Plan
+from colibri.routing.approximation import Approximation
+from colibri.routing.trace import Header, LayerFacts
+from colibri.routing.tracing import Tracer
+
+CHECK_EVERY = 16  # tokens, where the exact experts may have to be read
+
+
+def make_tracer(
+    config: EngineConfig,
+    container: Container,
+    plan: Plan,
+    layers: Mapping[int, LayerExperts],
+    hidden: int,
+) -> Tracer | None:
+    if config.trace is None:
+        return None
+    if not layers:
+        raise ConfigError("this model has no routed experts, so there is no routing to record")
+    return Tracer(
+        Path(config.trace),
+        Header(
+            model=container.path.absolute().name,
+            hidden_size=hidden,
+            layers=[_facts(layer, plan) for layer in layers.values()],
+            logits=config.trace_logits == "on",
+            policy=config.policy,
+            scope=config.cache_scope,
+            pair_buffer_bytes=PAIR_BUFFER_BYTES,
+        ),
+    )
+
+
+def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
+    return LayerFacts(
+        layer.layer,
+        layer.num_experts,
+        expert_bytes=sum(span.nbytes for span in layer.reads(0)),
+        slot_bytes=plan.slot_bytes[layer.layer],
+        slots=plan.slots[layer.layer],
+    )
+
+
+def open_usage(
+    config: EngineConfig, container: Container, layers: Mapping[int, LayerExperts]
+) -> UsageLog:
+    subject = Subject.of(container.path.absolute().name, container.config, layers)
+    embedded = config.model is None
+    path = usage_path(config.usage, container.path, subject, os.environ, embedded=embedded)
+    log = UsageLog(subject, config.usage_half_life, path)
+    log.load(named=config.usage not in ("auto", "off"))
+    return log
+
+
+def make_check(
+    config: EngineConfig,
+    approximation: Approximation,
+    model: Decoder,
+    plan: Plan,
+    experts: StreamedExperts,
+) -> ExactCheck | None:
+    if not approximation.changes_anything or config.approx_check == "off":
+        return None
+    every = config.approx_check
+    if every == "auto":
+        every = 1 if plan.slots == plan.experts_per_layer else CHECK_EVERY
+    return ExactCheck(
+        exact_twin(model),
+        every,
+        bytes_read=lambda: experts.stats().bytes_read,
+        aside=lambda: approximation.resident.keep(plan.slots),
+    )
