@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.files import as_unicode
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container, open_container
 from colibri.engine.engine import Engine
@@ -220,7 +221,7 @@ def _tracer(
     return Tracer(
         Path(config.trace),
         Header(
-            model=container.path.absolute().name,
+            model=as_unicode(container.path.absolute().name),
             hidden_size=hidden,
             layers=[_facts(layer, plan) for layer in layers.values()],
             logits=config.trace_logits == "on",

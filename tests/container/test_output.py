@@ -18,7 +18,8 @@ def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path) -> None:
     target.write_text("old")
     link.symlink_to(target)
     write_text(link, "new")
-    assert link.is_symlink() and target.read_text() == "new"
+    assert link.is_symlink()
+    assert target.read_text() == "new"
     assert os.listdir(tmp_path / "far") == ["results.json"]
 
 
@@ -30,7 +31,8 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     check_writable("--json", pipe)
     write_text(pipe, "news")
     reader.join(10)
-    assert got == ["news"] and stat.S_ISFIFO(pipe.stat().st_mode)
+    assert got == ["news"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 def test_the_file_that_is_stdout_keeps_what_it_has(
@@ -56,4 +58,5 @@ def test_no_file_takes_the_place_of_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(ContainerError, match="no regular file"):
         write_file(pipe, [b"x"], 1)
-    assert stat.S_ISFIFO(pipe.stat().st_mode) and os.listdir(tmp_path) == ["pipe"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]

@@ -143,8 +143,8 @@ def _check_files(files: dict[str, Path | None]) -> None:
 
 
 def _show(results: Results, json_file: Path | None, report: Path | None) -> None:
-    from colibri.lab.facts import lines
     from colibri.container.output import write_text
+    from colibri.lab.facts import lines
     from colibri.lab.results import save_results
 
     for line in lines(results):

@@ -81,9 +81,9 @@ def command(
     The caches are the engine's own: for a run without lookahead the counts are what the engine
     counted. docs/cache.md explains policies and columns.
     """
+    from colibri.container.output import check_writable
     from colibri.lab.replay.capacity import parse_capacities
     from colibri.lab.replay.run import Wanted, replay
-    from colibri.container.output import check_writable
     from colibri.routing.trace import TraceFile
 
     for flag, file in (("--json", json_file), ("--png", png), ("--html", html)):
@@ -114,9 +114,9 @@ def _scopes(text: str) -> list[Scope]:
 
 
 def _show(outcome: Outcome, json_file: Path | None, png: Path | None, html: Path | None) -> None:
+    from colibri.container.output import write_bytes, write_text
     from colibri.lab.replay import table
     from colibri.lab.replay.outcome import encode
-    from colibri.container.output import write_bytes, write_text
 
     for line in table.lines(outcome):
         click.echo(line)

@@ -136,7 +136,9 @@ class TraceFile:
                 f"{self.path}: a trace of version {header.version}; this one reads {VERSION}"
             )
         if not _makes_sense(header):
-            raise ContainerError(f"{self.path}: its first line is damaged: no model has such layers")
+            raise ContainerError(
+                f"{self.path}: its first line is damaged: no model has such layers"
+            )
         return header
 
     def _decode(self, body: bytes, at: int) -> Call:
@@ -182,7 +184,7 @@ def _makes_sense(header: Header) -> bool:
         and 0 <= header.pair_buffer_bytes <= LARGEST_BYTES
         and all(
             1 <= n.k <= n.experts <= _MOST_ID + 1
-            and 0 <= n.slots
+            and n.slots >= 0
             and all(0 <= size <= LARGEST_BYTES for size in (n.expert_bytes, n.slot_bytes))
             for n in header.layers
         )
