@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from colibri.llm import embedded_model
 from golden import tiny
 
 COLI = [sys.executable, "-c", "from colibri.cli import main; main()"]
@@ -194,3 +196,28 @@ def token_of(text: str) -> int:
 
     (token,) = Tokenizer.load(embedded_model()).encode(text, add_special_tokens=False)
     return token
+
+
+def test_a_name_that_is_no_text_does_not_matter(tmp_path: Path) -> None:
+    """File names are bytes; JSON, traces and receipts are text."""
+    model = tmp_path / os.fsdecode(b"bad\xff\xfe")
+    shutil.copytree(embedded_model(), model)
+    mirror = f"{model}-mirror"
+    for arguments in (
+        ["doctor", model, "--json"],
+        ["plan", model, "--json", "--disk", "1GB/s", "--memory", "9GB/s"],
+        ["run", "-m", model, "--max-tokens", "2", "--trace", f"{model}/t", "-q", "Once"],
+        ["replay", f"{model}/t", "--json", f"{model}/r"],
+        ["mirror", "stage", mirror, "-m", model, "-q"],
+        ["mirror", "verify", mirror, "--json"],
+    ):
+        code, _, err = finish(start(*map(str, arguments)))
+        assert code == 0, err
+        assert "not saved" not in err
+
+
+def test_an_empty_name_is_no_directory_to_write_to(tmp_path: Path) -> None:
+    code, _, err = finish(start("mirror", "stage", "", cwd=tmp_path))
+    assert code == 2
+    assert "the name is empty" in err
+    assert os.listdir(tmp_path) == []

@@ -233,3 +233,15 @@ def test_heat_of_many_saves_keeps_its_sum(tmp_path):
     found = file.read().counts
     assert found.selections[1] == 350
     assert np.isclose(found.heat[1][1], expected, atol=0.01)
+
+
+def test_a_link_stays_a_link_and_a_pipe_is_no_usage_file(tmp_path):
+    (tmp_path / "far").mkdir()
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "far" / "usage")
+    UsageFile(link, SUBJECT, HALF_LIFE).add(counted(3))
+    assert link.is_symlink()
+    assert UsageFile(tmp_path / "far" / "usage", SUBJECT, HALF_LIFE).read().counts.tokens
+    os.mkfifo(pipe)
+    with pytest.raises(ContainerError, match="no regular file"):
+        UsageFile(pipe, SUBJECT, HALF_LIFE).add(counted(3))

@@ -147,3 +147,12 @@ def test_a_pipe_is_no_place_for_a_trace(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigError, match="no regular file"):
         Tracer(tmp_path / "pipe", HEADER)
+
+
+def test_two_runs_do_not_record_into_one_file(tmp_path):
+    first = Tracer(tmp_path / "t", HEADER)
+    with pytest.raises(ConfigError, match="another run is recording there"):
+        Tracer(tmp_path / "t", HEADER)
+    first.close()
+    record(tmp_path / "t")
+    assert len(list(TraceFile(tmp_path / "t").calls())) == 4

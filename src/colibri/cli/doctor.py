@@ -59,7 +59,9 @@ def command(
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        from colibri.container.jsonfile import encode_json
+
+        click.echo(msgspec.json.format(encode_json(report), indent=2).decode())
     else:
         click.echo(f"{report.model}: {report.verdict}")
     return WANTING if report.verdict == "not ready" else 0

@@ -26,7 +26,7 @@ from colibri.cli.mirroring import (
     warn,
     wishes,
 )
-from colibri.cli.options import setting_option
+from colibri.cli.options import Directory, setting_option
 from colibri.errors import Cancelled
 
 NOT_READY = 4
@@ -71,7 +71,7 @@ def _staging_options(command: Command) -> Command:
         ),
         setting_option("model_dirs"),
         setting_option("model"),
-        click.argument("directory", type=click.Path(path_type=Path)),
+        click.argument("directory", type=Directory()),
     ):
         command = option(command)
     return command
@@ -140,7 +140,7 @@ def stage_command(
 
 
 @command.command("verify")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=Directory())
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="Also hold it against this.")
 @setting_option("model_dirs")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -33,6 +34,17 @@ SAMPLING: tuple[tuple[str, type, str], ...] = (
     ("frequency_penalty", float, "The same, once for each time it was generated."),
     ("seed", int, "The same seed gives the same text."),
 )
+
+
+class Directory(click.ParamType[Path]):
+    """A directory as an argument. An empty name, of a variable that is not set, is not "here"."""
+
+    name = "directory"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not str(value):
+            self.fail("the name is empty", param, ctx)
+        return Path(value)
 
 
 def engine_options(command: Command) -> Command:

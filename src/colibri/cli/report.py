@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from colibri.cli import figures
 from colibri.cli.generation import Answer
-from colibri.container.output import write_text
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
@@ -141,6 +140,7 @@ def write_json(
     """rows: the plan against the run, where it was asked for."""
     from colibri import __version__
     from colibri.cli import outcome
+    from colibri.container.output import write_text
 
     facts: dict[str, Any] = {
         "version": __version__,

@@ -21,7 +21,6 @@ from colibri.cli.options import (
     with_given,
 )
 from colibri.cli.prompt import parse_ids, read_prompt, valid_text
-from colibri.container.output import check_writable
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def command(
     text = read_prompt(prompt)
     request = parse_ids(text) if ids else text
     if stats_json is not None:
+        from colibri.container.output import check_writable
+
         check_writable("--stats-json", stats_json)
     if not ids:
         check_speaks(config.model, chat=chat)

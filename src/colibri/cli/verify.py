@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from colibri.cli.errors import WANTING
+from colibri.cli.options import Directory
 from colibri.cli.progress import ProgressLine
 from colibri.errors import ConfigError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST = 10  # failures told
 _WORST = 3  # matrices shown
-_DIRECTORY = click.Path(path_type=Path)
+_DIRECTORY = Directory()
 
 
 @click.command("verify")
@@ -64,7 +65,9 @@ def command(
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        from colibri.container.jsonfile import encode_json
+
+        click.echo(msgspec.json.format(encode_json(found), indent=2).decode())
     else:
         for text in _lines(found):
             click.echo(text)

@@ -17,6 +17,11 @@ def shown(name: str) -> str:
     return text if len(text) <= 200 else f"{text[:160]}... ({len(name)} characters)"
 
 
+def as_unicode(name: str) -> str:
+    """A file name as JSON can hold it: what of it is no text becomes "?"."""
+    return name.encode("utf-8", "replace").decode()
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[int, int]]:
     """(file descriptor, size) of a regular file; every refusal is a ContainerError."""

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-from colibri.container.files import opened, read_range, shown
+from colibri.container.files import as_unicode, opened, read_range, shown
 from colibri.errors import ContainerError
 
 MAX_BYTES = 64 << 20
@@ -32,11 +32,11 @@ def encode_json(value: Any) -> bytes:
 def _as_unicode(value: Any) -> Any:
     match value:
         case str():
-            return value.encode("utf-8", "replace").decode()
+            return as_unicode(value)
         case list():
             return [_as_unicode(item) for item in value]
         case dict():
-            return {_as_unicode(key): _as_unicode(item) for key, item in value.items()}
+            return {as_unicode(key): _as_unicode(item) for key, item in value.items()}
         case _:
             return value
 

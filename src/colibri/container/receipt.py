@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 import xxhash
 
+from colibri.container.files import as_unicode
 from colibri.container.jsonfile import read_json
 from colibri.container.writer import write_file
 from colibri.errors import ContainerError
@@ -92,7 +93,7 @@ def make_receipt(
     created: str, source: str, model: str, files: list[MirrorFile], writing: str = ""
 ) -> Receipt:
     raw = [msgspec.Raw(msgspec.json.encode(file)) for file in files]
-    bare = Receipt(RECEIPT_VERSION, created, source, model, raw, writing)
+    bare = Receipt(RECEIPT_VERSION, created, as_unicode(source), model, raw, writing)
     return msgspec.structs.replace(bare, checksum=_checksum(bare))
 
 

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 import xxhash
 
+from colibri.container.files import as_unicode
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.writer import write_file
 from colibri.errors import ColibriError, ContainerError
@@ -56,7 +57,7 @@ class Subject:
         ]
         said = msgspec.json.encode([config, layouts], order="deterministic")
         experts = {n: layer.num_experts for n, layer in sorted(layers.items())}
-        return cls(name, xxhash.xxh3_64_hexdigest(said), experts)
+        return cls(as_unicode(name), xxhash.xxh3_64_hexdigest(said), experts)
 
     @property
     def seed(self) -> int:

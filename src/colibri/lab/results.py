@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from colibri.container.files import opened, read_range
+from colibri.container.jsonfile import encode_json
 from colibri.container.output import write_text
 from colibri.errors import ConfigError
 
@@ -173,7 +174,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def save_results(path: Path, results: Results) -> None:
-    write_text(path, msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n")
+    write_text(path, msgspec.json.format(encode_json(results), indent=2).decode() + "\n")
 
 
 def load_results(path: Path) -> Results:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from colibri.container.jsonfile import encode_json
 from colibri.planner.advice import Advice
 from colibri.planner.budget import Machine
 from colibri.planner.forecast import Bottleneck, Forecast, Rates
@@ -150,7 +151,7 @@ def document(
 
 
 def encoded(document: Document) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return msgspec.json.format(encode_json(document), indent=2).decode()
 
 
 def _layer(n: int, plan: Plan, expected: Forecast) -> LayerEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 from collections.abc import Sequence
@@ -38,10 +39,7 @@ class Tracer:
         self._header = header
         self._layers: dict[int, LayerFacts] = {}
         self._starts: Sequence[int] = (0,)
-        try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"--trace {path}: cannot be written: {reason(error)}") from None
+        self._fd = _open_alone(path)
         self._begun = self._failed = False
 
     def wrap(self, make_router: RouterFactory) -> RouterFactory:
@@ -87,6 +85,25 @@ class Tracer:
         except OSError as error:
             self._failed = True
             logger.warning("--trace %s ends here: %s", self._path, reason(error))
+
+
+def _open_alone(path: Path) -> int:
+    """The file, empty, and locked: two runs in one file would leave a trace of neither."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--trace {path}: cannot be written: {reason(error)}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise ConfigError(
+            f"--trace {path}: another run is recording there; give another name"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+    os.ftruncate(fd, 0)
+    return fd
 
 
 class TracedRouter:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.files import as_unicode
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
 from colibri.engine.check import ExactCheck
@@ -36,7 +37,7 @@ def make_tracer(
     return Tracer(
         Path(config.trace),
         Header(
-            model=container.path.absolute().name,
+            model=as_unicode(container.path.absolute().name),
             hidden_size=hidden,
             layers=[_facts(layer, plan) for layer in layers.values()],
             logits=config.trace_logits == "on",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import colibri
 from colibri.config import EngineConfig
+from colibri.container.files import as_unicode
 from colibri.errors import ColibriError
 from colibri.hardware import probe
 from colibri.lab.tune.search import Found, Say, Search, Wishes
@@ -55,7 +56,7 @@ def profile_of(found: Found, model: Path) -> Profile:
     return Profile(
         machine=Machine.here(model),
         model=fingerprint(model),
-        name=model.absolute().name,
+        name=as_unicode(model.absolute().name),
         settings=found.settings,
         gain=found.gain,
         base_tps=found.base_speed,
