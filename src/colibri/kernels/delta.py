@@ -21,8 +21,8 @@ from colibri import _native
 
 F32 = npt.NDArray[np.float32]
 Recurrent = _native.Recurrent
-# (window [taps - 1, channels], matrix [heads, key_dim, value_dim]); the kernel keeps a matrix in
-# blocks of 32 value columns, one behind the other.
+# (window [taps - 1, channels], matrix [heads, key_dim, value_dim]): the kernel keeps a head's
+# matrix in blocks of 32 value columns, one behind the other.
 recurrent = _native.recurrent
 MAX_TAPS = 8
 
