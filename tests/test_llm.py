@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import colibri.runtime
+import colibri.runtime.runtime
 import golden
 from colibri import LLM, SamplingParams
 from colibri.config import EngineConfig
@@ -407,7 +407,7 @@ class FaultyDisk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     disk = FaultyDisk()
     monkeypatch.setattr(
-        colibri.runtime, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
+        colibri.runtime.runtime, "StreamedExperts", functools.partial(StreamedExperts, read=disk)
     )
     return disk
 

@@ -10,7 +10,7 @@ import pytest
 from faults import Faulty, jitter
 from numpy.typing import NDArray
 
-import colibri.runtime
+import colibri.runtime.runtime
 import mirror_kit
 from colibri import LLM
 from colibri.experts.streamed import StreamedExperts
@@ -47,7 +47,7 @@ def test_lookahead(
 ) -> None:
     """With reads that take unlike times; whole prompt, then token by token, then again warm."""
     slow_experts = functools.partial(StreamedExperts, read=Faulty(jitter))
-    monkeypatch.setattr(colibri.runtime, "StreamedExperts", slow_experts)
+    monkeypatch.setattr(colibri.runtime.runtime, "StreamedExperts", slow_experts)
     with subject.open(cache_experts=capacity, lookahead=lookahead) as llm:
         whole = llm.forward(subject.prompt)
         state = llm._engine.model.new_state(len(subject.prompt))

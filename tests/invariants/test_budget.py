@@ -53,8 +53,8 @@ def test_nothing_is_loaded_before_a_refusal(monkeypatch: pytest.MonkeyPatch) -> 
     def load(*_: Any) -> None:
         raise AssertionError("weights are read")
 
-    monkeypatch.setattr("colibri.runtime.TrunkLoader", load)
-    monkeypatch.setattr("colibri.runtime.StreamedExperts", load)
+    monkeypatch.setattr("colibri.runtime.runtime.TrunkLoader", load)
+    monkeypatch.setattr("colibri.runtime.runtime.StreamedExperts", load)
     with pytest.raises(CapacityError, match="the least that works"):
         LLM(ram="10MB")
 

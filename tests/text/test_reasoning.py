@@ -53,8 +53,15 @@ def test_any_text_any_cut(data: st.DataObject) -> None:
     whole = joined(ReasoningSplitter(inside), [text])
     assert joined(ReasoningSplitter(inside), cuts(text, places)) == whole
     kept = "".join(event.text for event in whole)
-    lost = "".join(text.split()).replace("<think>", "").replace("</think>", "")
-    assert "".join(kept.split()).replace("<think>", "").replace("</think>", "") == lost
+    assert without_tags(kept) == without_tags(text)
+
+
+def without_tags(text: str) -> str:
+    """Nor those that only come about where another was cut out; nor blanks."""
+    text = "".join(text.split())
+    while (shorter := text.replace("<think>", "").replace("</think>", "")) != text:
+        text = shorter
+    return text
 
 
 def test_reasoning_comes_as_it_is_made() -> None:

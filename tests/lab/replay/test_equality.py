@@ -2,12 +2,12 @@
 
 import pytest
 
-import colibri.runtime
 from colibri import LLM
 from colibri.experts.policies import POLICIES
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.demands import demands
 from colibri.routing.trace import TraceFile
+from colibri.runtime import parts, runtime
 from colibri.sampling import SamplingParams
 
 # Walks chunks of more than 8 rows in ascending order: the outputs of 4 experts of 256 floats each.
@@ -41,7 +41,8 @@ def replayed(path, policy, scope):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy(tmp_path, monkeypatch, policy, slots, scope, buffer):
     if buffer:
-        monkeypatch.setattr(colibri.runtime, "PAIR_BUFFER_BYTES", buffer)
+        for module in (parts, runtime):
+            monkeypatch.setattr(module, "PAIR_BUFFER_BYTES", buffer)
     path = tmp_path / "run.trace"
     settings = {"cache_experts": slots, "policy": policy, "cache_scope": scope}
     counts, stats, resident = recorded(path, **settings)
