@@ -215,6 +215,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(expert=anyone)
     def land(self, expert):
         if self.cache.is_loading(expert):
+            self.cache.claim(expert)  # as a call does with what was read on a guess
             self.cache.landed(expert)
             self.pins[expert] = 1
 
