@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from colibri import LLM, SamplingParams
 from colibri.cli import app
 
 
@@ -102,3 +103,19 @@ def test_verify_refusals(coli: Any, tmp_path: Path) -> None:
     code, _, err = coli("verify", tmp_path)
     assert code == 2
     assert "--model" in err
+
+
+def test_what_is_hot_is_what_is_remembered(
+    coli: Any, model_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, usage = model_of("olmoe", "int4"), tmp_path / "usage"
+    wishes = (tmp_path / "new", "--model", model, "--budget", "60KB", "--reserve", "0")
+    assert coli("plan", *wishes)[0] == 2  # nothing is known
+    params = SamplingParams(temperature=0, max_tokens=50, ignore_eos=True)
+    with LLM(model, usage=str(usage)) as llm:
+        for first in range(5, 13):
+            llm.generate([first, 6, 7], params)
+    monkeypatch.setenv("COLI_USAGE", str(usage))
+    code, out, _ = coli("plan", *wishes)
+    assert code == 0
+    assert "of what was asked for so far" in out

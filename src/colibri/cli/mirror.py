@@ -48,7 +48,7 @@ def _staging_options(command: Command) -> Command:
             "--heat",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help='What is hot: JSON, {"heat": {LAYER: [a number for each expert]}}.',
+            help="What is hot, as `coli usage export` writes it. [default: what is remembered]",
         ),
         click.option(
             "--unit",
@@ -88,7 +88,8 @@ def plan_command(
     show_warnings()
     source = open_source(model, model_dirs)
     warn(source.directory, directory)
-    plan = plan_mirror(source, directory, heat(source, asked), wishes(directory, asked))
+    counts = heat(source, asked["heat"], model, model_dirs)
+    plan = plan_mirror(source, directory, counts, wishes(directory, asked))
     if as_json:
         click.echo(json.dumps(plan_facts(plan), indent=1))
     else:
@@ -118,7 +119,8 @@ def stage_command(
     show_warnings()
     source = open_source(model, model_dirs)
     warn(source.directory, directory)
-    counts, wanted = heat(source, asked), wishes(directory, asked)
+    counts = heat(source, asked["heat"], model, model_dirs)
+    wanted = wishes(directory, asked)
     progress = Progress(quiet)
     with stop_on_interrupt() as stop:
 

@@ -73,11 +73,21 @@ def open_source(model: str | None, model_dirs: str | None) -> Model:
     return Model(path, layers, model_identity(layers), sha256)
 
 
-def heat(source: Model, asked: dict[str, Any]) -> Heat:
+def heat(source: Model, named: Path | None, model: str | None, model_dirs: str | None) -> Heat:
+    """From the file named, else what is remembered of the model's use."""
     from colibri.planner.mirror.heat import read_heat
+    from colibri.planner.usage import recorded_popularity
+    from colibri.runtime import open_model
 
-    named: Path | None = asked["heat"]
-    return read_heat(named, source.layers) if named is not None else {}
+    if named is not None:
+        return read_heat(named, source.layers)
+    config = take(model=model, model_dirs=model_dirs)
+    recorded = recorded_popularity(config, open_model(source.directory, config)) or {}
+    return {
+        (layer, expert): count
+        for layer, counts in recorded.items()
+        for expert, count in enumerate(counts)
+    }
 
 
 def wishes(directory: Path, asked: dict[str, Any]) -> Wishes:
