@@ -4,6 +4,7 @@ from."""
 import os
 
 from colibri.config import EngineConfig
+from colibri.container.mirror import main_layers
 from colibri.container.reader import Container
 from colibri.errors import ColibriError
 from colibri.experts.pins import enough
@@ -25,7 +26,7 @@ def popularity(counts: Counts) -> Popularity | None:
 def recorded_popularity(config: EngineConfig, container: Container) -> Popularity | None:
     """Of the usage file that a run would use. One that is missing, damaged or of another model says
     nothing here; `coli usage` and a run tell of it."""
-    layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+    layers = main_layers(container.expert_layers())
     subject = Subject.of(container.path.absolute().name, container.config, layers)
     embedded = config.model is None
     path = usage_path(config.usage, container.path, subject, os.environ, embedded=embedded)

@@ -1,12 +1,12 @@
 """From wishes to a running engine. Only here are implementations chosen."""
 
-import logging
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
 from colibri.config import EngineConfig
 from colibri.config.routers import parse_router
+from colibri.container.mirror import main_layers
 from colibri.container.reader import Container, open_container
 from colibri.engine.check import ApproxCost
 from colibri.engine.engine import Engine
@@ -35,8 +35,6 @@ from colibri.routing.cacheaware import Residency
 from colibri.runtime.notices import load_line, warn, warn_of_pins, warn_of_reads
 from colibri.runtime.parts import make_check, make_tracer, open_usage
 from colibri.runtime.stats import Stats
-
-logger = logging.getLogger("colibri")
 
 
 def open_model(path: Path, config: EngineConfig) -> Container:
@@ -69,7 +67,7 @@ class Runtime:
         )
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
-        layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
+        layers = main_layers(container.expert_layers())
         log = open_usage(config, container, layers)
         self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
