@@ -15,8 +15,9 @@ struct RowKernels {  // on rows [begin, end) of [rows, n]
                      int64_t end);
   int64_t (*softmax)(const float* x, float* y, int64_t n, int64_t begin, int64_t end);  // a row all -inf, or -1
   int64_t (*exp_sum)(const float* x, float* highest, double* sum, int64_t n, int64_t begin, int64_t end);  // the same
-  void (*silu_mul)(const float* gate, const float* up, float* y, int64_t begin, int64_t end);  // elements
-  void (*sigmoid)(const float* x, float* y, int64_t begin, int64_t end);                       // elements
+  // Elements: gate is held at most at the limit, up within +-limit.
+  void (*silu_mul)(const float* gate, const float* up, float limit, float* y, int64_t begin, int64_t end);
+  void (*sigmoid)(const float* x, float* y, int64_t begin, int64_t end);  // elements
 };
 
 struct Rope {

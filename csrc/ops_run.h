@@ -9,7 +9,7 @@ namespace coli {
 void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows, int64_t n);
 void add_rms_norm(float* x, float* y, const float* w, float eps, int64_t rows, int64_t n);
 void layer_norm(const float* x, const float* w, const float* b, float eps, float* y, int64_t rows, int64_t n);
-void silu_mul(const float* gate, const float* up, float* y, int64_t n);
+void silu_mul(const float* gate, const float* up, float limit, float* y, int64_t n);
 void sigmoid(const float* x, float* y, int64_t n);
 int64_t softmax(const float* x, float* y, int64_t rows, int64_t n);
 int64_t log_sum_exp(const float* x, double* y, int64_t rows, int64_t n);

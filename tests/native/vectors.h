@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@ namespace vectors {
 
 using Floats = std::vector<float>;
 using Ids = std::vector<int64_t>;
+constexpr float kNoLimit = std::numeric_limits<float>::infinity();
 
 class Random {  // splitmix64
  public:

@@ -35,7 +35,8 @@ def sigmoid(x: Floats) -> Floats:
     return _f32(_sigmoid(x))
 
 
-def silu_mul(gate: Floats, up: Floats) -> Floats:
+def silu_mul(gate: Floats, up: Floats, limit: float = np.inf) -> Floats:
+    gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
     return _f32(gate * _sigmoid(gate) * up)
 
 
