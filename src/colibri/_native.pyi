@@ -196,6 +196,23 @@ def delta_mix(
     out: _F32,
 ) -> None: ...
 
+# Hyper-connections, wrapped by kernels/hyper.py.
+
+class HyperMix: ...  # keeps its arrays alive
+
+def hyper_mix(
+    fn: Matrix,
+    base: _F32,
+    scale: _F32,
+    streams: int,
+    iterations: int,
+    norm_eps: float,
+    eps: float,
+) -> HyperMix: ...
+def hyper_enter(mix: HyperMix, x: _F32, h: _F32, out: _F32) -> None: ...
+def hyper_leave(x: _F32, out: _F32, y: _F32) -> None: ...
+def hyper_mean(x: _F32, y: _F32) -> None: ...
+
 # Norms, rope, routing and attention.
 
 # Wrapped by kernels/{ops,routing,attention}.py.

@@ -77,5 +77,6 @@ void ops_vectors();
 void attention_vectors();
 void layer_vectors();
 void delta_vectors();
+void hyper_vectors();
 
 }  // namespace vectors
