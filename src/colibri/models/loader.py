@@ -1,5 +1,6 @@
 """Trunk tensors by name, at the precision that was asked for."""
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -108,8 +109,9 @@ class TrunkLoader:
     def layer_norm(self, prefix: str, eps: float) -> LayerNorm:
         return LayerNorm(self.vector(prefix + ".weight"), self.vector(prefix + ".bias"), eps)
 
-    def swiglu(self, prefix: str) -> SwiGLU:
-        return SwiGLU(*(self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down")))
+    def swiglu(self, prefix: str, limit: float = math.inf) -> SwiGLU:
+        parts = (self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down"))
+        return SwiGLU(*parts, limit)
 
     def moe(
         self,
@@ -119,10 +121,11 @@ class TrunkLoader:
         experts: ExpertExecutor,
         shared: SwiGLU | None = None,
         shared_gate: Linear | None = None,
+        limit: float = math.inf,
     ) -> MoE:
         """The one place where a layer gets its router; `gate` is the router's weight."""
         logits = self.exact(gate)
-        exact = MoE(layer, logits, router, experts, shared, shared_gate)
+        exact = MoE(layer, logits, router, experts, shared, shared_gate, limit)
         made = self.make_router(layer, router, logits.weight.rows)
         if made is router and self.router_bits == "source":
             return exact
