@@ -73,9 +73,18 @@ struct Indexer {
   const float* w;  // [rows, heads]
   const float* k;  // [S, dim] with a stride
   int64_t q_stride, k_stride, heads, dim;
+  int64_t pool;  // positions that a key stands for
+};
+// A key for each `pool` rows: channel by channel, their keys weighted by the softmax of gate + bias.
+struct KeyPool {
+  const float* rows;  // [pools * pool, key and gate, dim]
+  const float* bias;  // [pool, dim]
+  float* out;         // [pools, dim]
+  int64_t pool, dim;
 };
 struct IndexKernels {
   void (*scores)(const Indexer& a, int64_t row, float* scores, int64_t begin, int64_t end);  // keys
+  void (*pool_keys)(const KeyPool& a, int64_t begin, int64_t end);                            // pools
 };
 
 // One table a file and path.

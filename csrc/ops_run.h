@@ -23,7 +23,10 @@ void apply_rope(const Rope& a, int64_t rows);
 int64_t route(const Router& a, int64_t rows);
 
 void attend(const Attend& a, int64_t rows);
-// The topk best keys of 0 .. position of each row, ascending, then -1. Refuses a row with a non-finite score.
-int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t topk, int32_t* out);
+// The positions of the `kept` best keys of each row, ascending, then -1: of the keys all of whose positions are up to
+// the row's own; those behind the last such key follow. out [rows, kept * pool + pool - 1]. Refuses a row with a
+// non-finite score.
+int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t kept, int32_t* out);
+void pool_keys(const KeyPool& a, int64_t pools);
 
 }  // namespace coli

@@ -275,5 +275,7 @@ def index_scores_select(
     w: _F32,
     ik: _F32,
     positions: _I64,
+    pool: int,
     out: _I32,
 ) -> None: ...
+def pool_keys(rows: _F32, bias: _F32, out: _F32) -> None: ...

@@ -6,9 +6,10 @@ family can be planned and not run. The vision tower and the draft layer are not 
 """
 
 from colibri.container.weights import ExpertShape, WeightMap
+from colibri.kvcache.pooled import kept_bytes
 from colibri.models.family import Outline, Sizes, moe_scratch_bytes
 from colibri.models.glm5_next_config import Glm5NextConfig, parse
-from colibri.models.mla_names import indexer_shapes, latent_attention_shapes
+from colibri.models.mla_names import indexer_shapes, latent_attention_shapes, pool_shapes
 from colibri.models.names import Shapes, expert_rules, swiglu_shapes, trunk
 
 PREFIX = "model.language_model."
@@ -96,11 +97,8 @@ def _linear_shapes(prefix: str, c: Glm5NextConfig) -> Shapes:
 
 def _full_shapes(prefix: str, c: Glm5NextConfig) -> Shapes:
     indexer = f"{prefix}.indexer"
-    pool: Shapes = {
-        f"{indexer}.index_kpool_compress_gate": (c.index_head_dim, c.hidden_size),
-        f"{indexer}.index_kpool_compress_ape": (c.index_kpool, c.index_head_dim),
-    }
-    return latent_attention_shapes(prefix, c) | indexer_shapes(indexer, c) | pool
+    shapes = latent_attention_shapes(prefix, c) | indexer_shapes(indexer, c)
+    return shapes | pool_shapes(indexer, c, c.index_kpool)
 
 
 def _mlp_shapes(prefix: str, c: Glm5NextConfig, sparse: bool) -> Shapes:
@@ -120,7 +118,6 @@ def sizes(c: Glm5NextConfig) -> Sizes:
     full, kda = c.num_hidden_layers - linear, c.linear_attn_config
     position = c.kv_lora_rank + -(-c.index_head_dim // c.index_kpool)
     recurrent = kda.width * (kda.head_dim + 3 * (kda.short_conv_kernel_size - 1))
-    open_pool = 2 * (c.index_kpool - 1) * c.index_head_dim
     heads = c.num_attention_heads
     attention = heads * (3 * c.kv_lora_rank + c.qk_nope_head_dim + c.v_head_dim)
     mixer = max(attention, 8 * kda.width)  # q, k, v before and after, gate, output
@@ -133,7 +130,7 @@ def sizes(c: Glm5NextConfig) -> Sizes:
         activation_bytes=row,
         pair_bytes=4 * c.num_experts_per_tok * c.hidden_size,
         experts_per_token=c.num_experts_per_tok,
-        sequence_bytes=4 * (linear * recurrent + full * open_pool),
+        sequence_bytes=4 * linear * recurrent + full * kept_bytes(c.index_kpool, c.index_head_dim),
     )
 
 

@@ -10,16 +10,13 @@ from typing import Any
 
 from colibri.container.weights import ExpertShape, WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.absorb import load_absorbed
-from colibri.layers.indexer import Indexer
-from colibri.layers.linear import Projections
 from colibri.layers.mla import LatentAttention
 from colibri.layers.mlp import DenseMLP
-from colibri.layers.rope import Rope
 from colibri.models.assembly import Assembly
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
 from colibri.models.glm_config import GlmMoeDsaConfig, parse, rope_of
 from colibri.models.loader import TrunkLoader
+from colibri.models.mla import load_attention, load_indexer
 from colibri.models.mla_names import indexer_shapes, latent_attention_shapes
 from colibri.models.names import (
     LAYER,
@@ -115,52 +112,16 @@ def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -
             load.swiglu(f"{prefix}.shared_experts"),
         )
 
-    return Assembly(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
+    def attention(layer: int) -> LatentAttention:
+        prefix = f"model.layers.{layer}.self_attn"
+        indexer = None
+        if config.indexed(layer):
+            indexer = load_indexer(
+                config, load, prefix, layer, rope_of(config, config.index_interleaved)
+            )
+        return load_attention(config, load, prefix, layer, rope, indexer, eps=LATENT_EPS)
 
-
-def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> LatentAttention:
-    prefix = f"model.layers.{layer}.self_attn"
-    key, value = load_absorbed(
-        load.container,
-        f"{prefix}.kv_b_proj.weight",
-        heads=c.num_attention_heads,
-        nope_dim=c.qk_nope_head_dim,
-        value_dim=c.v_head_dim,
-        bits=load.trunk_bits,
-    )
-    shared = ["q_a_proj", "kv_a_proj_with_mqa", *(["indexer.wk"] if c.indexed(layer) else [])]
-    return LatentAttention(
-        layer=layer,
-        heads=c.num_attention_heads,
-        nope_dim=c.qk_nope_head_dim,
-        rope_dim=c.qk_rope_head_dim,
-        value_dim=c.v_head_dim,
-        latent_dim=c.kv_lora_rank,
-        input_proj=Projections(*(load.linear(f"{prefix}.{name}") for name in shared)),
-        q_a_norm=load.rms_norm(f"{prefix}.q_a_layernorm", LATENT_EPS),
-        q_b_proj=Projections(load.linear(f"{prefix}.q_b_proj")),
-        kv_a_norm=load.rms_norm(f"{prefix}.kv_a_layernorm", LATENT_EPS),
-        kv_b_key=key,
-        kv_b_value=value,
-        o_proj=load.linear(f"{prefix}.o_proj"),
-        rope=rope,
-        planes=load.planes,
-        indexer=indexer(c, load, layer) if c.indexed(layer) else None,
-    )
-
-
-def indexer(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int) -> Indexer:
-    prefix = f"model.layers.{layer}.self_attn.indexer"
-    return Indexer(
-        layer=layer,
-        heads=c.index_n_heads,
-        dim=c.index_head_dim,
-        topk=c.index_topk,
-        wq_b=load.linear(f"{prefix}.wq_b"),
-        k_norm=load.layer_norm(f"{prefix}.k_norm", LATENT_EPS),
-        weights_proj=load.exact(f"{prefix}.weights_proj"),
-        rope=rope_of(c, c.index_interleaved),
-    )
+    return Assembly(config, load, rope, attention, mlp)
 
 
 FAMILY = Family("glm_moe_dsa", parse, weights, sizes, build)

@@ -76,9 +76,9 @@ class TrunkLoader:
         """A matrix that is never quantised: routers and their like."""
         return Linear(load_matrix(self.container, prefix + ".weight", "source"))
 
-    def exact_beside(self, prefix: str) -> Linear:
+    def exact_beside(self, prefix: str, suffix: str = ".weight") -> Linear:
         """The same, to be multiplied in one call with linears of the same input."""
-        return Linear(self.exact(prefix).weight, self.planes)
+        return Linear(load_matrix(self.container, prefix + suffix, "source"), self.planes)
 
     def delta_rule(
         self,
