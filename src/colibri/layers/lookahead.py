@@ -111,7 +111,7 @@ class Lookahead:
         if not wanted:
             return
         sample = slice(None, None, 1 if self._decoding else -(-len(x) // SAMPLE_ROWS))
-        state = x[sample] if shared is None else x[sample] + _shared(step, shared, sample)
+        state = x[sample] if shared is None else _with_shared(x[sample], shared[sample], step, sample)
         for i in wanted:
             self._hint(i, targets[i], np.ascontiguousarray(state))
 
@@ -158,12 +158,12 @@ class Lookahead:
             self.trial.add(rows, seconds, total)
 
 
-def _shared(step: Step, shared: F32, sample: slice) -> F32:
-    """What the shared expert brings to the residual of some rows."""
+def _with_shared(x: F32, shared: F32, step: Step, sample: slice) -> F32:
+    """The residual of some rows with what the shared expert brings to it."""
     if step.shares is None:
-        return shared[sample]
-    brought: F32 = step.shares[sample, :, None] * shared[sample, None]
-    return brought
+        return x + shared
+    brought: F32 = step.shares[sample, :, None] * shared[:, None]
+    return np.add(x, brought, out=brought)
 
 
 def _by_rank(topk_ids: I32) -> tuple[list[int], list[int]]:

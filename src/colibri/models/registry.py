@@ -8,8 +8,8 @@ from typing import Any
 from colibri.errors import ConfigError, UnsupportedModelError
 from colibri.models.family import Family, Outline
 
-SUPPORTED = ("glm_moe_dsa", "mixtral", "olmoe", "qwen2_moe", "qwen3_5_moe", "qwen3_moe")
-OUTLINED = ("glm5_next",)  # can be planned; their layers do not exist yet
+SUPPORTED = ("glm5_next", "glm_moe_dsa", "mixtral", "olmoe", "qwen2_moe", "qwen3_5_moe", "qwen3_moe")
+OUTLINED = ()
 
 _ALIASES = {"qwen3_5_moe_text": "qwen3_5_moe"}  # what a text-only checkpoint calls itself
 
