@@ -7,14 +7,14 @@ import pytest
 from safetensors.numpy import load_file
 
 import golden
-from colibri.models.registry import outline_for
+from colibri.models.registry import family_for
 
 
 @pytest.mark.parametrize("family", golden.FAMILIES)
 def test_config_names_the_family_and_its_vocabulary(family: str) -> None:
     config = json.loads((golden.tiny(family) / "config.json").read_text())
     tensors = load_file(golden.tiny(family) / "model.safetensors")
-    assert outline_for(config).name == family
+    assert family_for(config).name == family
     assert tensors["lm_head.weight"].shape == (config["vocab_size"], config["hidden_size"])
 
 

@@ -111,7 +111,9 @@ class Lookahead:
         if not wanted:
             return
         sample = slice(None, None, 1 if self._decoding else -(-len(x) // SAMPLE_ROWS))
-        state = x[sample] if shared is None else _with_shared(x[sample], shared[sample], step, sample)
+        state = (
+            x[sample] if shared is None else _with_shared(x[sample], shared[sample], step, sample)
+        )
         for i in wanted:
             self._hint(i, targets[i], np.ascontiguousarray(state))
 

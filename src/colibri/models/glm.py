@@ -119,7 +119,10 @@ def glm_rules(root: str = ROOT) -> tuple[Rule, ...]:
 
 def expert_layers(c: GlmConfig) -> dict[int, ExpertShape]:
     """With the draft layers behind the last."""
-    sizes, layers = (c.n_routed_experts, c.hidden_size, c.moe_intermediate_size), c.num_hidden_layers
+    sizes, layers = (
+        (c.n_routed_experts, c.hidden_size, c.moe_intermediate_size),
+        c.num_hidden_layers,
+    )
     return {
         layer: ExpertShape(*sizes, draft=layer >= layers)
         for layer in range(layers + c.num_nextn_predict_layers)

@@ -128,9 +128,11 @@ def _delta_attention(
     wide = [load.linear(f"{prefix}.{part}_proj") for part in "qkv"]
     beta = load.exact_beside(f"{prefix}.b_proj")
     narrow = [load.linear(f"{prefix}.{part}_proj") for part in ("f_a", "g_a")]
-    middles = [load.linear(f"{prefix}.{part}_proj") for part in ("f_b", "g_b")]
-    inputs, out = Projections(*wide, beta, *narrow), load.linear(f"{prefix}.o_proj")
-    return KimiDeltaAttention(DeltaCore(layer, rule), inputs, *middles, out)
+    return KimiDeltaAttention(
+        DeltaCore(layer, rule),
+        Projections(*wide, beta, *narrow),
+        *(load.linear(f"{prefix}.{part}_proj") for part in ("f_b", "g_b", "o")),
+    )
 
 
 FAMILY = Family("glm5_next", parse, weights, sizes, build)

@@ -110,8 +110,8 @@ class TrunkLoader:
         return LayerNorm(self.vector(prefix + ".weight"), self.vector(prefix + ".bias"), eps)
 
     def swiglu(self, prefix: str, limit: float = math.inf) -> SwiGLU:
-        parts = (self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down"))
-        return SwiGLU(*parts, limit)
+        gate, up, down = (self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down"))
+        return SwiGLU(gate, up, down, limit)
 
     def moe(
         self,
