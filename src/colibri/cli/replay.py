@@ -10,7 +10,7 @@ import click
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from colibri.experts.pools import Scope
+    from colibri.experts.cache.pools import Scope
     from colibri.lab.replay.outcome import Outcome
 
 _FILE = click.Path(path_type=Path)

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from colibri.container.spec import body_bytes, record_bytes
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import WeightMap
-from colibri.experts.narrow import CacheBits, narrow_bytes, narrow_layout
+from colibri.experts.cache.narrow import CacheBits, narrow_bytes, narrow_layout
 from colibri.kernels.moe import ExpertLayout
 from colibri.kernels.packing import Scheme
 

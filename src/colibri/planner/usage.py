@@ -7,10 +7,10 @@ from colibri.config import EngineConfig
 from colibri.container.mirror import main_layers
 from colibri.container.reader import Container
 from colibri.errors import ColibriError
-from colibri.experts.pins import enough
-from colibri.experts.usage import Counts
-from colibri.experts.usagefile import Subject, UsageFile
-from colibri.experts.usagelog import usage_path
+from colibri.experts.usage.counts import Counts
+from colibri.experts.usage.file import Subject, UsageFile
+from colibri.experts.usage.log import usage_path
+from colibri.experts.usage.pins import enough
 from colibri.planner.forecast import Popularity
 
 _UNSEEN = 1.0  # selections that every expert is given, so that none seems impossible

@@ -7,8 +7,8 @@ from pathlib import Path
 from colibri.config import EngineConfig
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
-from colibri.experts.pins import PinLimits
-from colibri.experts.sources import Drive
+from colibri.experts.reads.sources import Drive
+from colibri.experts.usage.pins import PinLimits
 from colibri.kernels import cpu
 from colibri.planner.plan import Plan
 from colibri.planner.trunk import bits_text

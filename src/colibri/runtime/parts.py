@@ -11,8 +11,8 @@ from colibri.container.reader import Container
 from colibri.engine.check import ExactCheck
 from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
-from colibri.experts.usagefile import Subject
-from colibri.experts.usagelog import UsageLog, usage_path
+from colibri.experts.usage.file import Subject
+from colibri.experts.usage.log import UsageLog, usage_path
 from colibri.layers.decoder import Decoder
 from colibri.layers.exact import exact_twin
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Plan

@@ -14,9 +14,9 @@ from colibri.engine.guard import MemoryGuard
 from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
 from colibri.experts.learning import Learning
-from colibri.experts.pins import Pins, pin_limits
-from colibri.experts.sources import open_drives
+from colibri.experts.reads.sources import open_drives
 from colibri.experts.streamed import StreamedExperts
+from colibri.experts.usage.pins import Pins, pin_limits
 from colibri.hardware import probe
 from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from colibri.container.mirror import main_layers, model_identity, survey
 from colibri.errors import ColibriError
-from colibri.experts.usagefile import Subject, UsageFile
-from colibri.experts.usagelog import usage_path
+from colibri.experts.usage.file import Subject, UsageFile
+from colibri.experts.usage.log import usage_path
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
 
