@@ -2,7 +2,7 @@
 NumPy and double precision: keys and values of every head expanded, position after position."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,17 @@ class Kind:
     name: str
     rope_dim: int
     pool: int | None
+    interleaved: bool = True  # the indexer's rope; that of attention always is
 
     @property
     def rope(self) -> Rope:
         if not self.rope_dim:
             return NO_ROPE
         return Rope((0.5 ** np.arange(self.rope_dim // 2)).astype(np.float32), interleaved=True)
+
+    @property
+    def index_rope(self) -> Rope:
+        return replace(self.rope, interleaved=self.interleaved)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -63,7 +68,7 @@ class Kind:
         return w | {"ape": rng.standard_normal((self.pool or 1, INDEX_DIM), np.float32)}
 
 
-KINDS = (Kind("glm_moe_dsa", 8, None), Kind("glm5_next", 0, 4))
+KINDS = (Kind("glm_moe_dsa", 8, None), Kind("glm-5", 8, None, False), Kind("glm5_next", 0, 4))
 
 
 def layer(kind: Kind, topk: int, *, indexed: bool = True, number: int = 0) -> LatentAttention:
@@ -101,7 +106,7 @@ def indexer(kind: Kind, w: dict[str, F32], topk: int) -> Indexer:
         wq_b=linear(w["wq_b"]),
         k_norm=LayerNorm(w["k_norm"], w["k_bias"], 1e-6),
         weights_proj=linear(w["weights"]),
-        rope=kind.rope,
+        rope=kind.index_rope,
         pool_bias=w["ape"] if kind.pool else None,
     )
 
@@ -156,8 +161,10 @@ class Twin:
         w, n, pool = self.w, len(h), self.kind.pool or 1
         k = h @ w["wk"].T
         k = (k - k.mean(-1, keepdims=True)) / np.sqrt(k.var(-1, keepdims=True) + 1e-6)
-        k = self._rotated((k * w["k_norm"] + w["k_bias"])[:, None])[:, 0]
-        q = self._rotated((latent_q @ w["wq_b"].T).reshape(n, INDEX_HEADS, INDEX_DIM))
+        interleaved = self.kind.interleaved
+        k = self._rotated((k * w["k_norm"] + w["k_bias"])[:, None], interleaved)[:, 0]
+        q = (latent_q @ w["wq_b"].T).reshape(n, INDEX_HEADS, INDEX_DIM)
+        q = self._rotated(q, interleaved)
         weight = h @ w["weights"].T * INDEX_HEADS**-0.5
         if self.kind.pool:
             gate, whole = h @ w["gate"].T, n // pool * pool
@@ -173,11 +180,11 @@ class Twin:
             seen.append([p * pool + j for p in best.tolist() for j in range(pool)] + [*tail])
         return seen
 
-    def _rotated(self, x: Any) -> Any:
+    def _rotated(self, x: Any, interleaved: bool = True) -> Any:
         """x [rows, heads, dim], its first dimensions turned by the positions 0, 1, ..."""
         x = x.copy()
         cos, sin = ref.rope_table(np.arange(len(x)), self.kind.rope.inv_freq)
-        ref.apply_rope(x, cos, sin, 0, True)
+        ref.apply_rope(x, cos, sin, 0, interleaved)
         return x
 
 

@@ -37,8 +37,9 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
     first_k_dense_replace: int = 0
     mlp_layer_types: list[str] | None = None
     indexer_types: list[str] | None = None
+    index_topk_pattern: str | None = None
     index_topk_freq: int = 1
-    index_skip_topk_offset: int = 0
+    index_skip_topk_offset: int = 2
     rope_interleave: bool = True
     indexer_rope_interleave: bool | None = None
     num_nextn_predict_layers: int = 0
@@ -58,9 +59,12 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
         return layer >= self.first_k_dense_replace
 
     def indexed(self, layer: int) -> bool:
-        """Has an indexer of its own."""
-        if layer < self.num_hidden_layers and self.indexer_types is not None:
-            return self.indexer_types[layer] == "full"
+        """Has an indexer of its own: listed, or by a pattern of F(ull) and S(hared), or by rule."""
+        if layer < self.num_hidden_layers:
+            if self.indexer_types is not None:
+                return self.indexer_types[layer] == "full"
+            if self.index_topk_pattern is not None:
+                return self.index_topk_pattern[layer] == "F"
         return max(layer - self.index_skip_topk_offset + 1, 0) % self.index_topk_freq == 0
 
     def check(self) -> None:
@@ -91,6 +95,7 @@ class GlmMoeDsaConfig(DecoderConfig, frozen=True, kw_only=True):
         for name, values, allowed in (
             ("mlp_layer_types", self.mlp_layer_types, ("dense", "sparse")),
             ("indexer_types", self.indexer_types, ("full", "shared")),
+            ("index_topk_pattern", self.index_topk_pattern, ("F", "S")),
         ):
             if values is not None:
                 of_length(name, values, self.num_hidden_layers)
