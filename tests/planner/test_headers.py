@@ -106,7 +106,7 @@ def test_other_schemes(flash: Container) -> None:
             ["linear_attention"] * 44 + ["sliding_attention"],
             "layer_types = 'sliding",
         ),
-        ("indexer_types", ["full"] * 44 + ["shared"], "indexer_types = 'shared'"),
+        ("indexer_types", ["full"] * 43 + ["shared"] * 2, "indexer_types = 'shared at layer 43'"),
         ("index_kpool_compress", False, "index_kpool_compress = False"),
         ("index_kpool_always_select_tail", False, "index_kpool_always_select_tail = False"),
         ("index_kpool", 4096, "index_kpool = 4096 is out of range 1..1024"),

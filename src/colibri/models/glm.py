@@ -48,12 +48,24 @@ class GlmConfig(DecoderConfig, frozen=True, kw_only=True):
     first_k_dense_replace: int = 0
     mlp_layer_types: list[str] | None = None
     indexer_types: list[str] | None = None
+    index_topk_pattern: str | None = None
+    index_topk_freq: int = 1
+    index_skip_topk_offset: int = 2
     num_nextn_predict_layers: int = 0
 
     def sparse(self, layer: int) -> bool:
         if layer < self.num_hidden_layers and self.mlp_layer_types is not None:
             return self.mlp_layer_types[layer] == "sparse"
         return layer >= self.first_k_dense_replace
+
+    def indexed(self, layer: int) -> bool:
+        """Has an indexer of its own: listed, or by a pattern of F(ull) and S(hared), or by rule."""
+        if layer < self.num_hidden_layers:
+            if self.indexer_types is not None:
+                return self.indexer_types[layer] == "full"
+            if self.index_topk_pattern is not None:
+                return self.index_topk_pattern[layer] == "F"
+        return max(layer - self.index_skip_topk_offset + 1, 0) % self.index_topk_freq == 0
 
     def check(self) -> None:
         super().check()
@@ -64,7 +76,7 @@ class GlmConfig(DecoderConfig, frozen=True, kw_only=True):
         refuse_unless(not self.attention_bias, "attention_bias", self.attention_bias, "false")
         for field in (
             "intermediate_size", "moe_intermediate_size", "q_lora_rank", "kv_lora_rank",
-            "qk_nope_head_dim", "v_head_dim", "index_topk", "index_n_heads",
+            "qk_nope_head_dim", "v_head_dim", "index_topk", "index_n_heads", "index_topk_freq",
         ):  # fmt: skip
             in_range(field, getattr(self, field), 1, 1 << 20)
         in_range("n_shared_experts", self.n_shared_experts, 1, 64)
@@ -77,6 +89,7 @@ class GlmConfig(DecoderConfig, frozen=True, kw_only=True):
         for name, values, allowed in (
             ("mlp_layer_types", self.mlp_layer_types, ("dense", "sparse")),
             ("indexer_types", self.indexer_types, ("full", "shared")),
+            ("index_topk_pattern", self.index_topk_pattern, ("F", "S")),
         ):
             if values is not None:
                 of_length(name, values, self.num_hidden_layers)

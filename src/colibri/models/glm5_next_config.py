@@ -86,8 +86,9 @@ class Glm5NextConfig(GlmConfig, frozen=True, kw_only=True):
         self.linear_attn_config.check()
         if self.layer_types is not None:
             one_of("layer_types", self.layer_types, (LINEAR, *FULL))
-        if self.indexer_types is not None:
-            one_of("indexer_types", self.indexer_types, ("full",))
+        for layer in range(self.num_hidden_layers):
+            own = self.linear(layer) or self.indexed(layer)
+            refuse_unless(own, "indexer_types", f"shared at layer {layer}", "'full' in all")
 
 
 def parse(config: Mapping[str, Any]) -> Glm5NextConfig:

@@ -9,8 +9,6 @@ from colibri.models.glm import GlmConfig
 
 
 class GlmMoeDsaConfig(GlmConfig, frozen=True, kw_only=True):
-    index_topk_freq: int = 1
-    index_skip_topk_offset: int = 0
     rope_interleave: bool = True
     indexer_rope_interleave: bool | None = None
     transformers_version: str | None = None
@@ -23,16 +21,9 @@ class GlmMoeDsaConfig(GlmConfig, frozen=True, kw_only=True):
             return self.indexer_rope_interleave
         return self.transformers_version is not None and self.indexer_types is not None
 
-    def indexed(self, layer: int) -> bool:
-        """Has an indexer of its own."""
-        if layer < self.num_hidden_layers and self.indexer_types is not None:
-            return self.indexer_types[layer] == "full"
-        return max(layer - self.index_skip_topk_offset + 1, 0) % self.index_topk_freq == 0
-
     def check(self) -> None:
         super().check()
         refuse_unless(self.rope_interleave, "rope_interleave", self.rope_interleave, "true")
-        in_range("index_topk_freq", self.index_topk_freq, 1, 1 << 20)
         in_range("qk_rope_head_dim", self.qk_rope_head_dim, 2, 4096)
         refuse_unless(
             self.qk_rope_head_dim % 2 == 0, "qk_rope_head_dim", self.qk_rope_head_dim, "even"
