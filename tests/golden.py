@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from scripts.oracle.reference import Reference, read
 
-FAMILIES = ("olmoe", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_5_moe", "glm_moe_dsa")
+FAMILIES = (
+    "olmoe",
+    "mixtral",
+    "qwen2_moe",
+    "qwen3_moe",
+    "qwen3_5_moe",
+    "glm_moe_dsa",
+    "glm5_next",
+)
 _TINY = Path(__file__).parent / "fixtures" / "tiny"
 
 

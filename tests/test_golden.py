@@ -29,4 +29,4 @@ def test_reference_is_consistent(family: str) -> None:
 
 def test_fixtures_stay_small() -> None:
     files = golden.tiny("").rglob("*")
-    assert sum(f.stat().st_size for f in files if f.is_file()) < 8_000_000
+    assert sum(f.stat().st_size for f in files if f.is_file()) < 10_000_000
