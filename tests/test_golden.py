@@ -14,8 +14,9 @@ from colibri.models.registry import family_for
 def test_config_names_the_family_and_its_vocabulary(family: str) -> None:
     config = json.loads((golden.tiny(family) / "config.json").read_text())
     tensors = load_file(golden.tiny(family) / "model.safetensors")
+    text = golden.text_config(family)
     assert family_for(config).name == family
-    assert tensors["lm_head.weight"].shape == (config["vocab_size"], config["hidden_size"])
+    assert tensors["lm_head.weight"].shape == (text["vocab_size"], text["hidden_size"])
 
 
 @pytest.mark.parametrize("family", golden.FAMILIES)

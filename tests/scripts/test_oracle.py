@@ -64,6 +64,7 @@ def test_reference_survives_the_disk(tmp_path: Path) -> None:
 def test_shapes_are_repeatable_and_off_the_grid(family: str, seed: int) -> None:
     config = draw(family, seed)
     assert config == draw(family, seed)
+    config = config.get("text_config", config)
     assert config["hidden_size"] % 64
     inner = config[
         "moe_intermediate_size" if "moe_intermediate_size" in config else "intermediate_size"

@@ -99,6 +99,7 @@ class Lookahead:
         try:
             yield
         finally:
+            step.guess = None  # it holds the step
             self._experts.expire()
         if self._decoding:
             self._learn(rows, self._clock() - begin)
