@@ -2,7 +2,7 @@
 
 import pytest
 
-from colibri.errors import ConfigError, UnsupportedModelError
+from colibri.errors import ConfigError
 from colibri.kernels.packing import packed_bytes
 from colibri.lab.shapes import find_shape
 from colibri.models.registry import family_for
@@ -16,6 +16,7 @@ from colibri.models.registry import family_for
         ("qwen3.6-35b-a3b", 34.7),
         ("mixtral-8x7b", 46.7),
         ("glm-5.2:78", 744),
+        ("glm-5.3-flash:45", 313.3),
     ],
 )
 def test_parameters_are_those_of_the_model(name, billions):
@@ -38,13 +39,17 @@ def test_layers_cut_a_model_at_full_width():
     assert cut.name == "glm-5.2-5"
     assert cut.config["hidden_size"] == whole.config["hidden_size"]
     family_for(find_shape("glm-5.2:2").config).weights_of(find_shape("glm-5.2:2").config)
+    flash = find_shape("glm-5.3-flash:4").config
+    assert sorted(family_for(flash).weights_of(flash).experts) == [3]
+    assert find_shape("glm-5.3-flash:45").config["text_config"]["num_hidden_layers"] == 45
     assert packed_bytes("int4-gs64", 6144, 2048) > 0
 
 
 @pytest.mark.parametrize(
     ("name", "error", "word"),
     [
-        ("glm-5.3-flash:4", UnsupportedModelError, "not supported yet"),
+        ("glm-5.3-flash", ConfigError, "LAYERS"),
+        ("glm-5.3-flash:46", ConfigError, "1 to 45"),
         ("glm-5.2", ConfigError, "LAYERS"),
         ("glm-5.2:0", ConfigError, "1 to 78"),
         ("glm-5.2:99", ConfigError, "1 to 78"),
