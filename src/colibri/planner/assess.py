@@ -119,5 +119,5 @@ def _rates(config: EngineConfig, container: Container, wishes: Wishes) -> Rates:
         memory = rates.memory_rate()
         compute = rates.compute_rate(2 if config.activations == "int8x2" else 1)
     if disk is None:
-        disk = rates.disk_rate(container.expert_layers().values(), readers)
+        disk = rates.disk_rate(container.expert_layers(), readers)
     return Rates(memory, disk, compute)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from colibri.config import EngineConfig
 from colibri.config.routers import parse_router
-from colibri.container.mirror import main_layers
+from colibri.container.layerexperts import main_layers
 from colibri.container.reader import Container, open_container
 from colibri.engine.check import ApproxCost
 from colibri.engine.engine import Engine
@@ -68,7 +68,7 @@ class Runtime:
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = main_layers(container.expert_layers())
-        log = open_usage(config, container, layers)
+        log = open_usage(config, container)
         self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
