@@ -57,6 +57,11 @@ def warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
         )
 
 
+def warn_of_threads(notes: Sequence[str]) -> None:
+    for note in notes:
+        logger.warning("%s", note)
+
+
 def warn_of_reads(config: EngineConfig, layers: Iterable[LayerExperts]) -> None:
     if config.verify_reads == "on" and not all(layer.record for layer in layers):
         logger.warning(

@@ -204,8 +204,9 @@ class UsageFile:
         """Nothing where there is no file."""
         try:
             # A pipe would block.
-            if not stat.S_ISREG(os.stat(self.path).st_mode):
-                raise ContainerError(f"{self.path}: is no regular file; name one, or --usage off")
+            if not stat.S_ISREG(mode := os.stat(self.path).st_mode):
+                what = "a directory; name a file in it" if stat.S_ISDIR(mode) else "no regular file"
+                raise ContainerError(f"{self.path}: is {what}, or give --usage off")
             with open(self.path, "rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:

@@ -70,12 +70,15 @@ class UsageLog:
         self._warned = False
 
     def load(self, *, named: bool) -> None:
-        """Reads the file. named: the user named it; then one of another model is a ConfigError."""
+        """Reads the file. named: the user named it; then one that cannot be read, or of another
+        model, is a ConfigError."""
         if self._file is None:
             return
         try:
             found = self._file.read()
         except ColibriError as error:
+            if named:
+                raise ConfigError(f"--usage {error}") from None
             self._warn(f"{error}; counting starts anew")
             return
         if named and found.foreign:
