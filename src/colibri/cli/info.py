@@ -38,9 +38,11 @@ def command(directory: str | None, model: str | None) -> None:
 
 
 def _facts(container: Container, family: Family) -> Iterator[tuple[str, str]]:
+    from colibri.container.layerexperts import main_layers
+
     config = family.parse(container.config)
     layers = container.expert_layers()
-    main = [layer for layer in layers.values() if not layer.draft]
+    main = list(main_layers(layers).values())
     trunk_bytes, beside = Counter[str](), 0
     for name in container.names():
         info = container.info(name)
