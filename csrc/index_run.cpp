@@ -7,6 +7,7 @@
 
 #include "ops_run.h"
 #include "pool.h"
+#include "scratch.h"
 
 namespace coli {
 namespace {
@@ -57,10 +58,10 @@ bool all_finite(const float* x, int64_t n) {
   return ok;
 }
 
-std::vector<float> padded_heads(const float* q, int64_t heads, int64_t dim) {
-  std::vector<float> p((size_t)(heads * pad16(dim)), 0.f);
-  for (int64_t h = 0; h < heads; h++) std::memcpy(&p[(size_t)(h * pad16(dim))], q + h * dim, sizeof(float) * (size_t)dim);
-  return p;
+// Heads of `stride` floats: each on whole cache lines, with zeros behind.
+void pad_heads(const float* q, int64_t heads, int64_t dim, int64_t stride, float* out) {
+  std::memset(out, 0, sizeof(float) * (size_t)(heads * stride));
+  for (int64_t h = 0; h < heads; h++) std::memcpy(out + h * stride, q + h * dim, sizeof(float) * (size_t)dim);
 }
 
 int64_t keys_of(const Indexer& a, int64_t position) { return (position + 1) / a.pool; }
@@ -112,12 +113,11 @@ bool choose(const Indexer& a, const float* scores, int64_t position, int64_t kep
 int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t kept, int32_t* out) {
   constexpr int64_t kBuffer = 1 << 22;  // scores kept at a time
   if (rows == 0) return -1;
-  std::vector<float> q;
   a.q_stride = pad16(a.dim);
-  if (a.q_stride != a.dim) {
-    q = padded_heads(a.q, rows * a.heads, a.dim);
-    a.q = q.data();
-  }
+  Scratch<3> padded(rows * a.heads * a.q_stride * (int64_t)sizeof(float));
+  auto* q = (float*)(void*)padded.data();
+  pad_heads(a.q, rows * a.heads, a.dim, a.q_stride, q);
+  a.q = q;
   int64_t room = keys_of(a, *std::max_element(positions, positions + rows)), width = kept * a.pool + a.pool - 1;
   if (room <= kept) room = 0;  // every key is chosen: nothing to score
   int64_t at_once = std::clamp<int64_t>(kBuffer / std::max<int64_t>(room, 1), 1, rows);
