@@ -19,19 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
-from colibri.kernels.packing import DenseMatrix
+from colibri.kernels.packing import Matrix
 
 F32 = npt.NDArray[np.float32]
 MAX_STREAMS = 8
 
 
 class HyperMix:
-    """The weights of one half: fn [mixes, streams * n], base [mixes], scale [3], where there are
-    (2 + streams) * streams mixes. ValueError: an array has another shape."""
+    """The weights of one half: fn [mixes, streams * n], dense, base [mixes], scale [3], where there
+    are (2 + streams) * streams mixes. ValueError: an array has another shape."""
 
     def __init__(
         self,
-        fn: F32,
+        fn: Matrix,
         base: F32,
         scale: F32,
         *,
@@ -40,8 +40,7 @@ class HyperMix:
         norm_eps: float,
         eps: float,
     ) -> None:
-        matrix = DenseMatrix(fn).native
-        self._native = _native.hyper_mix(matrix, base, scale, streams, iterations, norm_eps, eps)
+        self._native = _native.hyper_mix(fn.native, base, scale, streams, iterations, norm_eps, eps)
 
     def enter(self, x: F32) -> tuple[F32, F32]:
         """x [rows, streams, n] is mixed in place; what the half reads [rows, n], and the weights

@@ -26,7 +26,8 @@ class HyperAssembly(Assembly):
 
     def _mix(self, prefix: str) -> HyperMix:
         return HyperMix(
-            *(self.load.vector(f"{prefix}_{part}") for part in ("fn", "base", "scale")),
+            self.load.exact_beside(f"{prefix}_fn", suffix="").weight,
+            *(self.load.vector(f"{prefix}_{part}") for part in ("base", "scale")),
             streams=self.streams,
             iterations=self.iterations,
             norm_eps=self.config.rms_norm_eps,
