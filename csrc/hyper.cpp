@@ -72,18 +72,29 @@ void weights(const HyperWeights& a, int64_t begin, int64_t end) {
   scatter(m.v + 2 * n, n * n, a.between + begin * n * n, rows);
 }
 
-void enter(const HyperShape& s, const float* in, const float* between, float* x, float* h, int64_t begin, int64_t end) {
+// Streams known to the compiler (0: not) stay in registers.
+template <int S> COLI_INLINE void enter_as(const HyperShape& s, const float* in, const float* between, float* x,
+                                           float* h, int64_t begin, int64_t end) {
+  const int64_t n = S ? S : s.streams;
   steps(end - begin, [&](int64_t i, int c) {
-    f32x16 old[kMaxStreams];
-    for (int64_t k = 0; k < s.streams; k++) old[k] = get(x + k * s.n + begin + i, c);
+    f32x16 old[S ? S : kMaxStreams];
     auto sum = [&](const float* weight, int64_t step) {
       f32x16 y = mul(set1(weight[0]), old[0]);
-      for (int64_t k = 1; k < s.streams; k++) y = fma(set1(weight[k * step]), old[k], y);
+#pragma GCC unroll 4
+      for (int64_t k = 1; k < n; k++) y = fma(set1(weight[k * step]), old[k], y);
       return y;
     };
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < n; k++) old[k] = get(x + k * s.n + begin + i, c);
     put(h + begin + i, sum(in, 1), c);
-    for (int64_t j = 0; j < s.streams; j++) put(x + j * s.n + begin + i, sum(between + j, s.streams), c);
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < n; j++) put(x + j * s.n + begin + i, sum(between + j, n), c);
   });
+}
+
+void enter(const HyperShape& s, const float* in, const float* between, float* x, float* h, int64_t begin, int64_t end) {
+  if (s.streams == 4) enter_as<4>(s, in, between, x, h, begin, end);
+  else enter_as<0>(s, in, between, x, h, begin, end);
 }
 
 void leave(const HyperShape& s, const float* out, const float* y, float* x, int64_t begin, int64_t end) {
