@@ -6,31 +6,52 @@
 namespace coli::COLI_PATH {
 namespace {
 
-template <int Bits, int Rows> void tile(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
-                                        float (*out)[16]) {
+// Sums of the products of group g. Ahead: with a fetch of what lies 8 kB further on.
+template <int Bits, int Rows, bool Ahead>
+COLI_INLINE void sum_group(const uint8_t* block, int64_t groups, const uint8_t* const* rows, int64_t g, i32x16 (&sums)[Rows]) {
   using D = Dots<Bits, Rows>;
   constexpr int kBytes = Bits * 128, kLine = kBytes / D::kLines;
-  const uint8_t* scales = block + groups * kBytes;
+  const uint8_t* w = block + g * kBytes;
+  D dots;
+#pragma GCC unroll 8
+  for (int t = 0; t < Rows; t++) dots.start(t, load_i32(rows[t] + groups * 64 + g * 8 + 4));
+#pragma GCC unroll 16
+  for (int j = 0; j < D::kLines; j++) {
+    for (int b = 0; Ahead && b < kLine; b += 64) prefetch(w + kLine * j + b + 8192);
+    dots.add(D::weights(w, j), rows, g * 64 + D::kInputs * j, j);
+    if (j % D::kFold == D::kFold - 1) dots.fold();
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < Rows; t++) sums[t] = dots.sum(t);
+}
+
+template <int Rows>
+COLI_INLINE void add_group(const uint8_t* scales, int64_t groups, const uint8_t* const* rows, int64_t g,
+                           const i32x16 (&sums)[Rows], f32x16 (&acc)[Rows]) {
+  f32x16 s = load_f16(scales + 32 * g);
+#pragma GCC unroll 8
+  for (int t = 0; t < Rows; t++) {
+    f32x16 sx = set1(float_of_bits(load_i32(rows[t] + groups * 64 + g * 8)));
+    acc[t] = fma(to_float(sums[t]), mul(s, sx), acc[t]);
+  }
+}
+
+// A block lies in memory as its weights, then its scales, then the next block. Read in just that order it is a stream
+// that the hardware foresees, and comes twice as fast as with each group's scales fetched next to its weights. Many
+// rows have other work to wait for, and no registers to spare.
+template <int Bits, int Rows> void tile(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
+                                        float (*out)[16]) {
+  constexpr bool in_order = Rows <= 2;
+  constexpr int64_t kPass = in_order ? 128 : 1;  // groups whose sums are kept until their scales are read
+  const uint8_t* scales = block + groups * Bits * 128;
   f32x16 acc[Rows];
   for (int t = 0; t < Rows; t++) acc[t] = zero();
-  for (int64_t g = 0; g < groups; g++) {
-    const uint8_t* w = block + g * kBytes;
-    D dots;
-#pragma GCC unroll 8
-    for (int t = 0; t < Rows; t++) dots.start(t, load_i32(rows[t] + groups * 64 + g * 8 + 4));
-#pragma GCC unroll 16
-    for (int j = 0; j < D::kLines; j++) {
-      for (int b = 0; b < kLine; b += 64) prefetch(w + kLine * j + b + 4096);
-      dots.add(D::weights(w, j), rows, g * 64 + D::kInputs * j, j);
-      if (j % D::kFold == D::kFold - 1) dots.fold();
-    }
-    prefetch(scales + size + 32 * g);  // of the next block
-    f32x16 s = load_f16(scales + 32 * g);
-#pragma GCC unroll 8
-    for (int t = 0; t < Rows; t++) {
-      f32x16 sx = set1(float_of_bits(load_i32(rows[t] + groups * 64 + g * 8)));
-      acc[t] = fma(to_float(dots.sum(t)), mul(s, sx), acc[t]);
-    }
+  i32x16 sums[kPass][Rows];
+  for (int64_t g0 = 0; g0 < groups; g0 += kPass) {
+    int64_t n = groups - g0 < kPass ? groups - g0 : kPass;
+    for (int64_t i = 0; i < n; i++) sum_group<Bits, Rows, !in_order>(block, groups, rows, g0 + i, sums[i]);
+    if (!in_order) prefetch(scales + size + 32 * g0);  // of the next block
+    for (int64_t i = 0; i < n; i++) add_group(scales, groups, rows, g0 + i, sums[i], acc);
   }
 #pragma GCC unroll 8
   for (int t = 0; t < Rows; t++) store(out[t], acc[t]);
@@ -48,7 +69,6 @@ template <int Bits> void rows_of_block(const uint8_t* block, int64_t size, int64
 
 struct Block {
   const uint8_t* data;
-  int64_t size;
   Scheme scheme;
   float multiplier;
 };
@@ -61,9 +81,10 @@ void product(const Block& b, const Activations& x, const int64_t* tokens, int n,
   const uint8_t* rows[kTile];
   for (int t = 0; t < n; t++)
     for (int p = 0; p < x.planes; p++) rows[t * x.planes + p] = x.row(tokens[t], p);
-  if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, b.size, x.groups, rows, n * x.planes, sums);
-  else if (b.scheme == Scheme::int3) rows_of_block<3>(b.data, b.size, x.groups, rows, n * x.planes, sums);
-  else rows_of_block<8>(b.data, b.size, x.groups, rows, n * x.planes, sums);
+  int64_t size = block_bytes(b.scheme, x.groups * kGroup);
+  if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, size, x.groups, rows, n * x.planes, sums);
+  else if (b.scheme == Scheme::int3) rows_of_block<3>(b.data, size, x.groups, rows, n * x.planes, sums);
+  else rows_of_block<8>(b.data, size, x.groups, rows, n * x.planes, sums);
   for (int t = 0; t < n; t++) {
     f32x16 y = load(sums[t * x.planes]);
     if (x.planes == 2) y = add(y, load(sums[2 * t + 1]));
@@ -86,7 +107,7 @@ void quantize(const float* x, int64_t cols, const Activations& out, int64_t t0, 
 void matmul(const PackedWeights& w, const Activations& x, const Part& part, float* y) {
   int64_t size = block_bytes(w.scheme, w.cols), step = tile_tokens(x);
   for (int64_t row = part.row0; row < part.row1; row += kRows) {
-    Block b{w.data + row / kRows * size, size, w.scheme, w.multiplier};
+    Block b{w.data + row / kRows * size, w.scheme, w.multiplier};
     int wide = (int)(w.rows - row < kRows ? w.rows - row : kRows);
     for (int64_t t = part.t0; t < part.t1; t += step) {
       int n = (int)(part.t1 - t < step ? part.t1 - t : step);
@@ -112,8 +133,8 @@ void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
     for (int i = 0; i < 4; i++) {
       int64_t block = group * 4 + i;
       if (block < blocks) {
-        product({gate + 2 * block * size, size, scheme, m[0]}, a.x_q, a.pair_row + p, n, g);
-        product({up + 2 * block * size, size, scheme, m[1]}, a.x_q, a.pair_row + p, n, u);
+        product({gate + 2 * block * size, scheme, m[0]}, a.x_q, a.pair_row + p, n, g);
+        product({up + 2 * block * size, scheme, m[1]}, a.x_q, a.pair_row + p, n, u);
       }
       for (int t = 0; t < n; t++) act[t][i] = block < blocks ? mul(silu(g[t]), u[t]) : zero();
     }
@@ -127,7 +148,7 @@ void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
   auto* data = (const uint8_t*)a.parts[3 * expert + 2];
   int64_t first = a.pair_start[expert], end = a.pair_start[expert + 1];
   for (int64_t block = block0; block < block1; block++) {
-    Block b{data + block * size, size, scheme, a.multipliers[3 * expert + 2]};
+    Block b{data + block * size, scheme, a.multipliers[3 * expert + 2]};
     int wide = (int)(a.hidden - block * kRows < kRows ? a.hidden - block * kRows : kRows);
     for (int64_t p = first; p < end; p += step) {
       int n = (int)(end - p < step ? end - p : step);
