@@ -36,35 +36,49 @@ COLI_INLINE void add_group(const uint8_t* scales, int64_t groups, const uint8_t*
   }
 }
 
-// A block lies in memory as its weights, then its scales, then the next block. Read in just that order it is a stream
-// that the hardware foresees, and comes twice as fast as with each group's scales fetched next to its weights. Many
-// rows have other work to wait for, and no registers to spare.
-template <int Bits, int Rows> void tile(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
-                                        float (*out)[16]) {
-  constexpr bool in_order = Rows <= 2;
-  constexpr int64_t kPass = in_order ? 128 : 1;  // groups whose sums are kept until their scales are read
-  const uint8_t* scales = block + groups * Bits * 128;
-  f32x16 acc[Rows];
-  for (int t = 0; t < Rows; t++) acc[t] = zero();
-  i32x16 sums[kPass][Rows];
-  for (int64_t g0 = 0; g0 < groups; g0 += kPass) {
-    int64_t n = groups - g0 < kPass ? groups - g0 : kPass;
-    for (int64_t i = 0; i < n; i++) sum_group<Bits, Rows, !in_order>(block, groups, rows, g0 + i, sums[i]);
-    if (!in_order) prefetch(scales + size + 32 * g0);  // of the next block
-    for (int64_t i = 0; i < n; i++) add_group(scales, groups, rows, g0 + i, sums[i], acc);
-  }
+template <int Rows> COLI_INLINE void store_rows(const f32x16 (&acc)[Rows], float (*out)[16]) {
 #pragma GCC unroll 8
   for (int t = 0; t < Rows; t++) store(out[t], acc[t]);
 }
 
-template <int Bits> void rows_of_block(const uint8_t* block, int64_t size, int64_t groups, const uint8_t* const* rows,
-                                       int n, float (*out)[16]) {
+template <int Bits, int Rows> void tile(const uint8_t* block, int64_t groups, const uint8_t* const* rows, float (*out)[16]) {
+  const uint8_t* scales = block + groups * Bits * 128;
+  int64_t size = block_bytes((Scheme)Bits, groups * kGroup);
+  f32x16 acc[Rows];
+  for (int t = 0; t < Rows; t++) acc[t] = zero();
+  for (int64_t g = 0; g < groups; g++) {
+    i32x16 sums[Rows];
+    sum_group<Bits, Rows, true>(block, groups, rows, g, sums);
+    prefetch(scales + size + 32 * g);  // of the next block
+    add_group(scales, groups, rows, g, sums, acc);
+  }
+  store_rows(acc, out);
+}
+
+// Groups times rows that stream() takes: with more, its sums and activations are pushed out of the first-level cache.
+constexpr int64_t kStreamed = 64;
+
+// The same. A block lies in memory as its weights, then its scales, then the next block. Read in just that order it is
+// a stream that the hardware foresees, and comes twice as fast as with each group's scales next to its weights.
+template <int Bits, int Rows> void stream(const uint8_t* block, int64_t groups, const uint8_t* const* rows, float (*out)[16]) {
+  i32x16 sums[kStreamed / Rows][Rows];
+  f32x16 acc[Rows];
+  for (int t = 0; t < Rows; t++) acc[t] = zero();
+  for (int64_t g = 0; g < groups; g++) sum_group<Bits, Rows, false>(block, groups, rows, g, sums[g]);
+  for (int64_t g = 0; g < groups; g++) add_group(block + groups * Bits * 128, groups, rows, g, sums[g], acc);
+  store_rows(acc, out);
+}
+
+template <int Bits> void rows_of_block(const uint8_t* block, int64_t groups, const uint8_t* const* rows, int n,
+                                       float (*out)[16]) {
+  if (n == 1 && groups <= kStreamed) return stream<Bits, 1>(block, groups, rows, out);
+  if (n == 2 && 2 * groups <= kStreamed) return stream<Bits, 2>(block, groups, rows, out);
   int t = 0;
   if constexpr (kTile >= 8)
-    for (; t + 8 <= n; t += 8) tile<Bits, 8>(block, size, groups, rows + t, out + t);
-  for (; t + 4 <= n; t += 4) tile<Bits, 4>(block, size, groups, rows + t, out + t);
-  for (; t + 2 <= n; t += 2) tile<Bits, 2>(block, size, groups, rows + t, out + t);
-  for (; t < n; t++) tile<Bits, 1>(block, size, groups, rows + t, out + t);
+    for (; t + 8 <= n; t += 8) tile<Bits, 8>(block, groups, rows + t, out + t);
+  for (; t + 4 <= n; t += 4) tile<Bits, 4>(block, groups, rows + t, out + t);
+  for (; t + 2 <= n; t += 2) tile<Bits, 2>(block, groups, rows + t, out + t);
+  for (; t < n; t++) tile<Bits, 1>(block, groups, rows + t, out + t);
 }
 
 struct Block {
@@ -81,10 +95,9 @@ void product(const Block& b, const Activations& x, const int64_t* tokens, int n,
   const uint8_t* rows[kTile];
   for (int t = 0; t < n; t++)
     for (int p = 0; p < x.planes; p++) rows[t * x.planes + p] = x.row(tokens[t], p);
-  int64_t size = block_bytes(b.scheme, x.groups * kGroup);
-  if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, size, x.groups, rows, n * x.planes, sums);
-  else if (b.scheme == Scheme::int3) rows_of_block<3>(b.data, size, x.groups, rows, n * x.planes, sums);
-  else rows_of_block<8>(b.data, size, x.groups, rows, n * x.planes, sums);
+  if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, x.groups, rows, n * x.planes, sums);
+  else if (b.scheme == Scheme::int3) rows_of_block<3>(b.data, x.groups, rows, n * x.planes, sums);
+  else rows_of_block<8>(b.data, x.groups, rows, n * x.planes, sums);
   for (int t = 0; t < n; t++) {
     f32x16 y = load(sums[t * x.planes]);
     if (x.planes == 2) y = add(y, load(sums[2 * t + 1]));
