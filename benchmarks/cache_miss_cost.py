@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from colibri.experts.policies import POLICIES
+from colibri.experts.cache.policies import POLICIES
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.demands import Demand
 from colibri.routing.trace import LayerFacts

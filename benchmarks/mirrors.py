@@ -22,8 +22,8 @@ import numpy as np
 from colibri.config import EngineConfig
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.mirror import experts_by_file, main_layers
-from colibri.experts import sources
-from colibri.experts.sources import open_drives
+from colibri.experts.reads import sources
+from colibri.experts.reads.sources import open_drives
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.weights import Weights
 from colibri.runtime import open_model

@@ -10,8 +10,8 @@ import pytest
 from colibri import LLM, SamplingParams
 from colibri.errors import ConfigError
 from colibri.experts.learning import BUSY_SECONDS, Learning
-from colibri.experts.pintrial import PinTrial
-from colibri.experts.usagefile import parse
+from colibri.experts.usage.file import parse
+from colibri.experts.usage.pintrial import PinTrial
 from colibri.llm import embedded_model
 from promises import assert_same_bits
 

@@ -5,12 +5,11 @@ import time
 
 import numpy as np
 import pytest
+from faults import Faulty, io_error, jitter
+from model import Layer, expected, routing, write_layer
 
 from colibri.errors import Cancelled, ReadError
 from colibri.experts.streamed import StreamedExperts
-
-from .faults import Faulty, io_error, jitter
-from .model import Layer, expected, routing, write_layer
 
 SLOTS = 3
 

@@ -5,12 +5,11 @@ import time
 
 import numpy as np
 import pytest
+from faults import Faulty
+from model import Layer, expected, routing, write_layer
 
-from colibri.experts.policies import POLICIES
+from colibri.experts.cache.policies import POLICIES
 from colibri.experts.streamed import StreamedExperts
-
-from .faults import Faulty
-from .model import Layer, expected, routing, write_layer
 
 IN_ORDER, BY_PAIR = 0, 1 << 20  # bytes of the pair buffer
 

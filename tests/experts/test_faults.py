@@ -7,12 +7,11 @@ import time
 
 import numpy as np
 import pytest
+from faults import Faulty, io_error, slow
+from model import Layer, expected, routing, write_layer
 
 from colibri.errors import Cancelled, ReadError
 from colibri.experts.streamed import StreamedExperts
-
-from .faults import Faulty, io_error, slow
-from .model import Layer, expected, routing, write_layer
 
 BUFFERS = pytest.mark.parametrize("buffer", [0, 1 << 20])
 
@@ -129,7 +128,7 @@ def test_a_file_system_that_refuses_direct_reads(make, layer):
 
 
 def test_without_direct_reads(make, layer, monkeypatch):
-    monkeypatch.setattr("colibri.experts.files._DIRECT", 0)
+    monkeypatch.setattr("colibri.experts.reads.files._DIRECT", 0)
     experts = make(12, readers=1, read=Faulty(lambda n: io_error(n) if n <= 2 else None, 5000))
     check(experts, layer)
     assert not experts.stats().direct

@@ -3,14 +3,13 @@
 import os
 
 import pytest
+from faults import Faulty, io_error
+from model import Layer, write_layer
 
 from colibri.experts import readbench
-from colibri.experts.arena import Arena
+from colibri.experts.cache.arena import Arena
 from colibri.experts.readbench import READERS, Choice, choose, fewest
 from colibri.experts.streamed import StreamedExperts
-
-from .faults import Faulty, io_error
-from .model import Layer, write_layer
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_who_wants_direct_reads_gets_them(layers, slots, monkeypatch):
 def test_what_cannot_be_measured_keeps_the_defaults(layers, slots, monkeypatch):
     assert choose(layers, slots, Faulty(io_error), "auto", 0.01) == Choice(4, "auto")
     assert choose(layers, slots, os.preadv, "off") == Choice(4, "off")
-    monkeypatch.setattr("colibri.experts.files._DIRECT", 0)
+    monkeypatch.setattr("colibri.experts.reads.files._DIRECT", 0)
     assert choose(layers, slots, os.preadv, "auto", 0.01) == Choice(4, "auto")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model import routing
 
 from colibri.container.layerexperts import Span
 from colibri.container.spec import (
@@ -19,8 +20,6 @@ from colibri.errors import ContainerError
 from colibri.experts.streamed import StreamedExperts
 from colibri.kernels.moe import ExpertLayout
 from colibri.kernels.packing import pack_expert
-
-from .model import routing
 
 HIDDEN, INNER = 96, 80
 

@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model import Layer, expected, routing, write_layer
 
 from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
-
-from .model import Layer, expected, routing, write_layer
 
 IN_ORDER = 0  # a pair buffer of no bytes: every call walks in ascending order
 CAPACITIES = [1, 2, 3, 5, 11, 12, 99]

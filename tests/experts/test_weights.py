@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from colibri.experts.sources import Drive, open_drives
+from colibri.experts.reads.sources import Drive, open_drives
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.weights import measure_weights
 from mirror_kit import layers_of, stage

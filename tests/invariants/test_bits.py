@@ -88,7 +88,7 @@ def test_mirrors(
     subject: Any, expected: F32, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mirror of whole files and one of the hottest half, all experts cut over all drives."""
-    monkeypatch.setattr("colibri.experts.sources.LEAST_PART_BYTES", 4096)
+    monkeypatch.setattr("colibri.experts.reads.sources.LEAST_PART_BYTES", 4096)
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     mirror_kit.stage(subject.path, tmp_path / "a", "shards")
     half = mirror_kit.experts_bytes(mirror_kit.layers_of(subject.path)) // 2

@@ -12,7 +12,7 @@ from colibri.config import EngineConfig
 from colibri.container.reader import open_container
 from colibri.container.spec import align, record_bytes
 from colibri.errors import CapacityError, ConfigError
-from colibri.experts.arena import Arena
+from colibri.experts.cache.arena import Arena
 from colibri.kernels.moe import ExpertLayout
 from colibri.models.family import Sizes
 from colibri.models.registry import family_for

@@ -14,7 +14,7 @@ from colibri.cli.options import setting_option, take_some
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from colibri.experts.usagefile import Found, UsageFile
+    from colibri.experts.usage.file import Found, UsageFile
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -86,20 +86,15 @@ def _file(named: str | None, usage: str | None) -> UsageFile:
     import os
 
     from colibri.cli.paths import model_path
-    from colibri.experts.usagefile import Subject, UsageFile
-    from colibri.experts.usagelog import usage_path
+    from colibri.experts.usage.log import usage_file
     from colibri.runtime import open_model
 
     config = take_some(model=named, usage=usage)
     container = open_model(model_path(config.model), config)
-    layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
-    subject = Subject.of(container.path.absolute().name, container.config, layers)
-    path = usage_path(
-        config.usage, container.path, subject, os.environ, embedded=config.model is None
-    )
-    if path is None:
+    file = usage_file(config, container, os.environ)
+    if file is None:
         raise ConfigError("usage is off, or there is no place for it: give --usage auto or a file")
-    return UsageFile(path, subject, config.usage_half_life)
+    return file
 
 
 def _read(file: UsageFile) -> Found:
@@ -110,8 +105,8 @@ def _read(file: UsageFile) -> Found:
 
 
 def _description(file: UsageFile, found: Found) -> Iterator[str]:
-    from colibri.experts import usagefacts
-    from colibri.experts.pins import ENOUGH_SELECTIONS, enough
+    from colibri.experts.usage import facts
+    from colibri.experts.usage.pins import ENOUGH_SELECTIONS, enough
 
     counts, subject = found.counts, file.subject
     yield f"{'usage':<11}{file.path}"
@@ -123,7 +118,7 @@ def _description(file: UsageFile, found: Found) -> Iterator[str]:
     experts = sum(subject.experts.values())
     told = "says which experts to pin" if enough(counts) else "is not enough to pin by"
     yield f"{'':<11}that {told} (from {ENOUGH_SELECTIONS * experts:,} selections on)"
-    shares = (usagefacts.share_over_layers(counts.heat, part) for part in PARTS)
+    shares = (facts.share_over_layers(counts.heat, part) for part in PARTS)
     yield f"{'hottest':<11}" + ", ".join(
         f"{part:.0%} of the experts: {figures.share(share, 1)}"
         for part, share in zip(PARTS, shares, strict=True)
@@ -131,8 +126,8 @@ def _description(file: UsageFile, found: Found) -> Iterator[str]:
     yield ""
     yield f"{'layer':>5}{'selections':>13}" + "".join(f"{f'top {p:.0%}':>9}" for p in PARTS)
     for layer, heat in counts.heat.items():
-        shares = (usagefacts.share_of_hottest(heat, part) for part in PARTS)
-        hot = (f"{e} {figures.share(s, 1)}" for e, s in usagefacts.hottest(heat, _HOTTEST))
+        shares = (facts.share_of_hottest(heat, part) for part in PARTS)
+        hot = (f"{e} {figures.share(s, 1)}" for e, s in facts.hottest(heat, _HOTTEST))
         numbers = "".join(f"{figures.share(share, 1):>9}" for share in shares)
         yield f"{layer:>5}{counts.selections[layer]:>13,}{numbers}   {', '.join(hot)}"
 
@@ -168,8 +163,8 @@ def _as_json(file: UsageFile, found: Found) -> str:
 
 
 def _as_csv(found: Found) -> str:
-    from colibri.experts import usagefacts
+    from colibri.experts.usage import facts
 
-    rows = usagefacts.rows(found.counts)
+    rows = facts.rows(found.counts)
     lines = (f"{layer},{expert},{heat:.4f},{share:.6f}\n" for layer, expert, heat, share in rows)
     return "layer,expert,heat,share\n" + "".join(lines)

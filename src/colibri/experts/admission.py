@@ -7,7 +7,7 @@ demands takes the same decisions as the engine.
 from bisect import insort
 from collections.abc import Collection, Sequence
 
-from colibri.experts.cache import LayerCache
+from colibri.experts.cache.layer import LayerCache
 
 GROUP = 4  # reads that rounds leave room for, as far as there are slots
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from colibri.experts.job import Job
-from colibri.experts.loader import Loader
+from colibri.experts.reads.job import Job
+from colibri.experts.reads.loader import Loader
 from colibri.experts.stage import LayerStage
 from colibri.experts.traffic import Traffic
 

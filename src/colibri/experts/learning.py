@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from colibri.experts.pins import CachedLayer, Pins
-from colibri.experts.pintrial import PinTrial
 from colibri.experts.streamed import StreamedExperts
-from colibri.experts.usagelog import UsageLog
+from colibri.experts.usage.log import UsageLog
+from colibri.experts.usage.pins import CachedLayer, Pins
+from colibri.experts.usage.pintrial import PinTrial
 
 BUSY_SECONDS = 30.0  # between two times while other answers are still being made
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 from colibri.container.layerexperts import LayerExperts
-from colibri.experts.arena import Arena
 from colibri.experts.base import Multipliers, ReadFunction
-from colibri.experts.files import DirectMode
-from colibri.experts.job import Job
-from colibri.experts.loader import Loader
-from colibri.experts.sources import Sources
+from colibri.experts.cache.arena import Arena
+from colibri.experts.reads.files import DirectMode
+from colibri.experts.reads.job import Job
+from colibri.experts.reads.loader import Loader
+from colibri.experts.reads.sources import Sources
 from colibri.experts.stage import LayerStage
 from colibri.hardware.pagecache import forget_pages
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
-from colibri.experts.arena import Arena
 from colibri.experts.base import Guess, Guesses, Multipliers
-from colibri.experts.cache import LayerCache
-from colibri.experts.job import Job
-from colibri.experts.narrow import Kept, narrow_into
+from colibri.experts.cache.arena import Arena
+from colibri.experts.cache.layer import LayerCache
+from colibri.experts.cache.narrow import Kept, narrow_into
+from colibri.experts.reads.job import Job
 
 _PARTS, _MULTIPLIERS = Struct("=3Q"), Struct("=3f")  # a row of each table
 

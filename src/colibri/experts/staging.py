@@ -7,8 +7,8 @@ from itertools import takewhile
 from colibri.errors import Cancelled
 from colibri.experts.admission import GROUP, Admission
 from colibri.experts.ahead import ReadsAhead
-from colibri.experts.job import Job
-from colibri.experts.loader import Loader
+from colibri.experts.reads.job import Job
+from colibri.experts.reads.loader import Loader
 from colibri.experts.stage import LayerStage
 from colibri.experts.traffic import Traffic
 

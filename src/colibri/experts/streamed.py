@@ -18,16 +18,23 @@ from colibri.errors import ConfigError
 from colibri.experts.ahead import ReadsAhead
 from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, ReadFunction
-from colibri.experts.files import DirectMode
-from colibri.experts.loader import Loader
-from colibri.experts.narrow import CacheBits, buffers_of, kept
-from colibri.experts.pins import CachedLayer
-from colibri.experts.pools import Scope, make_arena, make_caches, resize, shrink, slots_by_layer
+from colibri.experts.cache.narrow import CacheBits, buffers_of, kept
+from colibri.experts.cache.pools import (
+    Scope,
+    make_arena,
+    make_caches,
+    resize,
+    shrink,
+    slots_by_layer,
+)
 from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
-from colibri.experts.sources import Drive
+from colibri.experts.reads.files import DirectMode
+from colibri.experts.reads.loader import Loader
+from colibri.experts.reads.sources import Drive
 from colibri.experts.stage import LayerStage
 from colibri.experts.staging import Staging, settle
 from colibri.experts.traffic import Traffic
+from colibri.experts.usage.pins import CachedLayer
 from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
 from colibri.experts.weights import Weights, weighted_sources
 from colibri.kernels.moe import experts_of, moe_all
@@ -45,7 +52,7 @@ class StreamedExperts:
     layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
     than a layer's experts is no more. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
-    policy, scope: what is given up for what, as in colibri.experts.policies and Scope.
+    policy, scope: what is given up for what, as in colibri.experts.cache.policies and Scope.
     cache_bits: what is kept of each expert; at 3 reads go through buffers, as narrow says.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from colibri.experts.base import Guesses
-from colibri.experts.job import Job
+from colibri.experts.reads.job import Job
 
 
 @dataclass

@@ -11,7 +11,7 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.base import ReadFunction
 from colibri.experts.readbench import Bench, Choice
-from colibri.experts.sources import Drive, Sources
+from colibri.experts.reads.sources import Drive, Sources
 
 SECONDS = 0.12  # for each measurement
 GAIN = 1.05  # that a further drive must bring

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
-from colibri.experts.narrow import CacheBits, buffer_count
-from colibri.experts.pins import CachedLayer, pin_limits
+from colibri.experts.cache.narrow import CacheBits, buffer_count
+from colibri.experts.usage.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
 from colibri.planner.budget import MB, Machine, resolve_budget
 from colibri.planner.model import LayerSizes, Model, kept_layers, streamed_layers

@@ -3,7 +3,7 @@
 import pytest
 
 from colibri import LLM
-from colibri.experts.policies import POLICIES
+from colibri.experts.cache.policies import POLICIES
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.demands import demands
 from colibri.routing.trace import TraceFile

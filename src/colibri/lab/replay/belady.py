@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 from colibri.experts.base import LAYER_KEYS
-from colibri.experts.pools import Scope
+from colibri.experts.cache.pools import Scope
 from colibri.lab.replay.caches import Counts, Tally
 from colibri.lab.replay.demands import Demand
 from colibri.routing.trace import LayerFacts

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from colibri.experts.admission import Admission
-from colibri.experts.cache import LayerCache
-from colibri.experts.pools import Scope, make_caches
+from colibri.experts.cache.layer import LayerCache
+from colibri.experts.cache.pools import Scope, make_caches
 from colibri.lab.replay.demands import Demand
 from colibri.routing.trace import LayerFacts
 

@@ -10,8 +10,8 @@ from itertools import chain, pairwise, product
 import numpy as np
 
 from colibri.errors import ConfigError
-from colibri.experts.policies import AUTO, POLICIES
-from colibri.experts.pools import Scope
+from colibri.experts.cache.policies import AUTO, POLICIES
+from colibri.experts.cache.pools import Scope
 from colibri.lab.replay.belady import Belady
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.capacity import Capacity, pins_by_layer

@@ -1,0 +1,1 @@
+"""Experts on their way from the drives: files, spans, jobs, and the readers that run them."""

@@ -1,0 +1,1 @@
+"""How often experts are used: counted, kept in a file, and what follows from it (pins)."""
