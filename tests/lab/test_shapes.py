@@ -1,5 +1,7 @@
 """Shapes are the released models' own sizes, and their families take them."""
 
+import math
+
 import pytest
 
 from colibri.errors import ConfigError
@@ -60,3 +62,16 @@ def test_layers_cut_a_model_at_full_width():
 def test_other_names_are_refused(name, error, word):
     with pytest.raises(error, match=word):
         find_shape(name)
+
+
+def test_six_layers_of_glm_fit_a_small_disk():
+    """Experts packed to 4 bits, everything else in bf16: within 30 GB."""
+    config = find_shape("glm-5.2:6").config
+    weights = family_for(config).weights_of(config)
+    total = sum(2 * math.prod(shape) for shape in weights.required.values())
+    for e in weights.experts.values():
+        gate, down = (
+            packed_bytes("int4-gs64", *s) for s in [(e.inner, e.hidden), (e.hidden, e.inner)]
+        )
+        total += e.num_experts * (2 * gate + down)
+    assert 20e9 < total < 30e9
