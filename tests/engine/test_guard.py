@@ -139,6 +139,7 @@ print(json.dumps({
 
 
 def test_memory_that_nobody_planned_is_made_up_for(tmp_path: Path) -> None:
+    """B022."""
     path = sparse_model(tmp_path)
     done = subprocess.run([sys.executable, "-c", RUN, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
