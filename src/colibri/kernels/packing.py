@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.kernels.fp8 import Fp8Matrix
 
 Scheme = Literal["int4-gs64", "int8-gs64"]
 PackedScheme = Scheme | Literal["int3-gs64"]  # int3 in memory only
@@ -100,7 +101,7 @@ class DenseMatrix:
         return self.data.nbytes
 
 
-Matrix = PackedMatrix | DenseMatrix
+Matrix = PackedMatrix | DenseMatrix | Fp8Matrix
 
 
 def bits_of(scheme: PackedScheme) -> int:
@@ -122,6 +123,18 @@ def packed_bytes(scheme: PackedScheme, rows: int, cols: int) -> int:
 def check_finite(w: Weights) -> None:
     """Raises NonFiniteError; w [rows, cols]."""
     scale_range(w, "int8-gs64")
+
+
+def check_fp8(w: Fp8Matrix) -> None:
+    """Raises NonFiniteError for a code or a scale that gives none, or one beyond float32."""
+    _decode(w, None)
+
+
+def decode_fp8(w: Fp8Matrix) -> F32:
+    """The float32 weights [rows, cols]; raises NonFiniteError."""
+    out = np.empty((w.rows, w.cols), np.float32)
+    _decode(w, out)
+    return out
 
 
 def scale_range(w: Weights, scheme: Scheme) -> ScaleRange:
@@ -247,6 +260,12 @@ def _check_weights(w: Weights) -> None:
             "weights must be non-empty C-contiguous [rows, cols] of float32, float16 or "
             f"uint16 (bf16), not {w.dtype} {w.shape}"
         )
+
+
+def _decode(w: Fp8Matrix, out: F32 | None) -> None:
+    bad = _native.decode_fp8(w.native, out)
+    if bad >= 0:
+        raise NonFiniteError(*divmod(bad, w.cols))
 
 
 def _pack(w: Weights, scheme: Scheme, multiplier: float, out: U8 | None) -> ScaleRange:
