@@ -10,44 +10,46 @@
 namespace coli::COLI_PATH {
 namespace {
 
-constexpr int kSteps = kScaled / 16;
-
-COLI_INLINE int length(int64_t k, int64_t cols) { return (int)(cols - k < kScaled ? cols - k : kScaled); }
-
-// Times 256, as e4m3_256th wants it: infinite from 2^120 on.
-float scale_of(const DenseWeights& w, int64_t row, int64_t k) {
-  int64_t at = (w.scales.first + row) / kScaled * ceil_div(w.cols, kScaled) + k / kScaled;
+COLI_INLINE float scale_at(const uint8_t* p, Dtype dtype) {
   float s;
-  if (w.dtype == Dtype::e4m3) {
-    std::memcpy(&s, w.scales.data + 4 * at, 4);
+  if (dtype == Dtype::e4m3) {
+    std::memcpy(&s, p, 4);
   } else {
-    uint32_t e = w.scales.data[at], bits = e == 255 ? 0x7fc00000u : e ? e << 23 : 0x400000u;
+    uint32_t e = *p, bits = e == 255 ? 0x7fc00000u : e ? e << 23 : 0x400000u;
     std::memcpy(&s, &bits, 4);
   }
-  return s * 256.f;
+  return s;
 }
 
 // A row of weights, 128 at most of them at a time.
 struct Row {
-  const DenseWeights* w;
-  int64_t row;
-  NanCodes nan = {};
+  const uint8_t *codes, *scales;
+  Dtype dtype;
+  NanCodes nan;
 
-  __attribute__((always_inline)) const uint8_t* codes(int64_t k) const { return w->data + row * w->cols + k; }
-  __attribute__((always_inline)) f32x16 scale(int64_t k) const { return set1(scale_of(*w, row, k)); }
+  // Times 256, as e4m3_256th wants it: infinite from 2^120 on.
+  __attribute__((always_inline)) f32x16 scale(int64_t k) const {
+    return set1(scale_at(scales + k / kScaled * scale_bytes(dtype), dtype) * 256.f);
+  }
   // Looks for NaN among the n codes from k on.
   __attribute__((always_inline)) void see(int64_t k, int n) {
     int i = 0;
-    for (; i + 64 <= n; i += 64) nan.see(codes(k) + i);
+    for (; i + 64 <= n; i += 64) nan.see(codes + k + i);
     if (i == n) return;
     uint8_t padded[64] = {};
-    std::memcpy(padded, codes(k) + i, (size_t)(n - i));
+    std::memcpy(padded, codes + k + i, (size_t)(n - i));
     nan.see(padded);
   }
 };
 
-// The first n < 16, zeros after.
+Row row_of(const DenseWeights& w, int64_t row) {
+  int64_t scales = (w.scales.first + row) / kScaled * ceil_div(w.cols, kScaled);
+  return {w.data + row * w.cols, w.scales.data + scales * scale_bytes(w.dtype), w.dtype, {}};
+}
+
+// The first n <= 16, zeros after.
 COLI_INLINE f32x16 first_codes(const uint8_t* p, int n) {
+  if (n == 16) return e4m3_256th(p);
   alignas(16) uint8_t padded[16] = {};
   std::memcpy(padded, p, (size_t)n);
   return e4m3_256th(padded);
@@ -55,24 +57,31 @@ COLI_INLINE f32x16 first_codes(const uint8_t* p, int n) {
 
 COLI_INLINE float or_nan(float sum, const Row& row) { return row.nan.any() ? __builtin_nanf("") : sum; }
 
+// acc[r] += n <= 16 weights of row r from k on times those of x
+template <int Rows> COLI_INLINE void add_step(const Row* rows, int64_t k, int n, const f32x16* scale, const float* x,
+                                              f32x16* acc) {
+  f32x16 v = n == 16 ? load(x + k) : load_first(x + k, n);
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; r++) acc[r] = fma(mul(first_codes(rows[r].codes + k, n), scale[r]), v, acc[r]);
+}
+
 // out[r] = row r times x
 template <int Rows> void one_token(Row* rows, int64_t cols, const float* x, float* out) {
   f32x16 acc[Rows], scale[Rows];
   for (int r = 0; r < Rows; r++) acc[r] = zero();
-  for (int64_t k = 0; k < cols; k += kScaled) {
-    int n = length(k, cols), i = 0;
+  int64_t k = 0;
+  for (; k + kScaled <= cols; k += kScaled) {
+#pragma GCC unroll 4
     for (int r = 0; r < Rows; r++) {
       scale[r] = rows[r].scale(k);
-      rows[r].see(k, n);
+      rows[r].see(k, kScaled);
+      for (int b = 0; b < kScaled; b += 64) prefetch(rows[r].codes + Rows * cols + k + b);  // of the next tile
     }
-    for (; i + 16 <= n; i += 16) {
-      f32x16 v = load(x + k + i);
-#pragma GCC unroll 4
-      for (int r = 0; r < Rows; r++) acc[r] = fma(mul(e4m3_256th(rows[r].codes(k) + i), scale[r]), v, acc[r]);
-    }
-    if (i == n) continue;
-    f32x16 v = load_first(x + k + i, n - i);
-    for (int r = 0; r < Rows; r++) acc[r] = fma(mul(first_codes(rows[r].codes(k) + i, n - i), scale[r]), v, acc[r]);
+    for (int i = 0; i < kScaled; i += 16) add_step<Rows>(rows, k + i, 16, scale, x, acc);
+  }
+  if (k < cols) {
+    for (int r = 0; r < Rows; r++) scale[r] = rows[r].scale(k), rows[r].see(k, (int)(cols - k));
+    for (; k < cols; k += 16) add_step<Rows>(rows, k, (int)(cols - k < 16 ? cols - k : 16), scale, x, acc);
   }
   for (int r = 0; r < Rows; r++) out[r] = or_nan(reduce_add(acc[r]), rows[r]);
 }
@@ -83,9 +92,8 @@ using Sums = f32x16[kTileRows];
 // The weights from k on; the last step padded with zeros.
 void decode(Row& row, int64_t k, int n, float* out) {
   f32x16 scale = row.scale(k);
-  int i = 0;
-  for (; i + 16 <= n; i += 16) store(out + i, mul(e4m3_256th(row.codes(k) + i), scale));
-  if (i < n) store(out + i, mul(first_codes(row.codes(k) + i, n - i), scale));
+  for (int i = 0; i < n; i += 16)
+    store(out + i, mul(first_codes(row.codes + k + i, n - i < 16 ? n - i : 16), scale));
   row.see(k, n);
 }
 
@@ -119,7 +127,7 @@ template <int Rows> void many_tokens(Row* rows, int64_t cols, const float* const
   for (int t = 0; t < tokens; t++)
     for (int r = 0; r < Rows; r++) sums[t][r] = zero();
   for (int64_t k = 0; k < cols; k += kScaled) {
-    int n = length(k, cols), t = 0;
+    int n = (int)(cols - k < kScaled ? cols - k : kScaled), t = 0;
     for (int r = 0; r < Rows; r++) decode(rows[r], k, n, block[r]);
     for (; t + kTileTokens <= tokens; t += kTileTokens) add_block<Rows, kTileTokens>(block, n, x + t, k, sums + t);
     for (; t < tokens; t++) add_block<Rows, 1>(block, n, x + t, k, sums + t);
@@ -131,7 +139,7 @@ template <int Rows> void many_tokens(Row* rows, int64_t cols, const float* const
 template <int Rows> void rows_of(const DenseWeights& w, int64_t row, const float* const* x, int tokens,
                                  float (*out)[kTileRows]) {
   Row rows[Rows];
-  for (int r = 0; r < Rows; r++) rows[r] = {&w, row + r};
+  for (int r = 0; r < Rows; r++) rows[r] = row_of(w, row + r);
   if (tokens == 1) one_token<Rows>(rows, w.cols, x[0], out[0]);
   else many_tokens<Rows>(rows, w.cols, x, tokens, out);
 }
@@ -146,14 +154,14 @@ int64_t first_bad(const uint8_t* codes, int n, float* block) {
   return bad;
 }
 
-int64_t row(const DenseWeights& w, int64_t at, float* out) {
-  Row row{&w, at};
+int64_t decode_row(const DenseWeights& w, int64_t at, float* out) {
+  Row row = row_of(w, at);
   int64_t bad = -1;
   for (int64_t k = 0; k < w.cols; k += kScaled) {
     alignas(64) float block[kScaled];
-    int n = length(k, w.cols);
+    int n = (int)(w.cols - k < kScaled ? w.cols - k : kScaled);
     decode(row, k, n, block);
-    int64_t found = first_bad(row.codes(k), n, block);
+    int64_t found = first_bad(row.codes + k, n, block);
     if (bad < 0 && found >= 0) bad = k + found;
     if (out) std::memcpy(out + k, block, sizeof(float) * (size_t)n);
   }
@@ -173,6 +181,6 @@ void fp8_tile(const DenseWeights& w, int64_t row, int rows, const float* const* 
 }
 
 extern const Fp8Kernels fp8_kernels;
-const Fp8Kernels fp8_kernels{row};
+const Fp8Kernels fp8_kernels{decode_row};
 
 }  // namespace coli::COLI_PATH
