@@ -45,7 +45,7 @@ struct Layer {  // the arguments that all calls share
 
   void check() const {
     if (packed) scheme_of(scheme);
-    else require(scheme >= 0 && scheme <= 4, "unknown dense type");
+    else require(scheme >= 0 && scheme <= 5, "unknown dense type");
     require(planes == 1 || planes == 2, "planes must be 1 or 2");
     require(hidden() > 0 && inner > 0, "hidden and inner must be positive");
     require(parts.shape(1) == (is_fp8() ? 6 : 3), "parts must be [experts, 3], of fp8 [experts, 6]");

@@ -11,13 +11,12 @@ namespace coli::COLI_PATH {
 namespace {
 
 COLI_INLINE float scale_at(const uint8_t* p, Dtype dtype) {
+  uint32_t bits = *p;
+  if (dtype == Dtype::e4m3) std::memcpy(&bits, p, 4);
+  else if (dtype == Dtype::e4m3_bf16) bits = (bits | (uint32_t)p[1] << 8) << 16;
+  else bits = bits == 255 ? 0x7fc00000u : bits ? bits << 23 : 0x400000u;
   float s;
-  if (dtype == Dtype::e4m3) {
-    std::memcpy(&s, p, 4);
-  } else {
-    uint32_t e = *p, bits = e == 255 ? 0x7fc00000u : e ? e << 23 : 0x400000u;
-    std::memcpy(&s, &bits, 4);
-  }
+  std::memcpy(&s, &bits, 4);
   return s;
 }
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
+from colibri.container.scaled import CODES, ScaleGrid, fp8_scheme, scale_grid
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError, UnsupportedModelError
+from colibri.kernels.moe import Fp8Scheme
 
 PARTS = ("gate", "up", "down")
-FLOAT_DTYPES = {"BF16": "bf16", "F16": "f16", "F32": "f32"}
+FloatDtype = Literal["bf16", "f16", "f32"]
+FLOAT_DTYPES: dict[str, FloatDtype] = {"BF16": "bf16", "F16": "f16", "F32": "f32"}
 
 
 @dataclass(frozen=True)
@@ -23,20 +27,23 @@ class Piece:
     file: Path
     offset: int
     nbytes: int
-    dtype: str  # safetensors name
+    dtype: FloatDtype | Fp8Scheme
     rows: int
     cols: int
+    scales: ScaleGrid | None = None  # of fp8
 
 
 ExpertPieces = tuple[Piece, Piece, Piece]  # gate, up, down
 
 
-def float_dtype(info: TensorInfo) -> str:
-    """bf16, f16 or f32; any other dtype is refused by name."""
+def weight_dtype(info: TensorInfo) -> FloatDtype | Fp8Scheme:
+    """bf16, f16, f32, or fp8 with its scales; any other dtype is refused by name."""
+    if info.dtype == CODES:
+        return fp8_scheme(info)
     if info.dtype not in FLOAT_DTYPES:
         raise UnsupportedModelError(
             f"{info.file}: tensor {shown(info.name)}: {info.dtype} weights are not supported; "
-            "use a BF16, F16 or F32 release of the model"
+            "use a BF16, F16, F32 or block-scaled F8_E4M3 release of the model"
         )
     return FLOAT_DTYPES[info.dtype]
 
@@ -79,7 +86,7 @@ def _layer(
 
 def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple[int, str, Piece]]:
     """(expert, part, piece) of everything that one tensor holds."""
-    float_dtype(info)
+    dtype = weight_dtype(info)
     part = match.rule.part
     expected = stored_shape(match, shape)
     rows, cols = expected[-2:]
@@ -96,7 +103,8 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
     size = info.nbytes // len(experts)
     for i, expert in enumerate(experts):
         offset = info.offset + i * size
-        piece = Piece(info.name, info.file, offset, size, info.dtype, rows, cols)
+        scales = scale_grid(info, i) if info.scales else None
+        piece = Piece(info.name, info.file, offset, size, dtype, rows, cols, scales)
         if part == "gate_up":
             yield from ((expert, name, half) for name, half in _halves(piece))
         else:
@@ -114,7 +122,11 @@ def stored_shape(match: Match, shape: ExpertShape) -> tuple[int, ...]:
 
 def _halves(both: Piece) -> tuple[tuple[str, Piece], tuple[str, Piece]]:
     gate = replace(both, nbytes=both.nbytes // 2, rows=both.rows // 2)
-    return ("gate", gate), ("up", replace(gate, offset=both.offset + gate.nbytes))
+    up = replace(gate, offset=both.offset + gate.nbytes)
+    if both.scales:
+        gate = replace(gate, scales=both.scales.of_rows(0, gate.rows))
+        up = replace(up, scales=both.scales.of_rows(gate.rows, both.rows))
+    return ("gate", gate), ("up", up)
 
 
 def _check_shape(info: TensorInfo, expected: tuple[int, ...]) -> None:

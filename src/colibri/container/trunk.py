@@ -53,6 +53,8 @@ def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None
         return _stored(c, info, start, stop)
     if isinstance(bits, int) and bits in _SCHEMES:
         return _quantised(c, info, _SCHEMES[bits], start, stop)
+    if info.is_fp8:
+        return c.read_fp8(name, start, stop)
     return DenseMatrix(c.read_rows(name, start, stop))
 
 
@@ -150,7 +152,7 @@ def _pieces(
 
     The rows are borrowed: they hold until the next piece is asked for.
     """
-    row = info.nbytes // info.shape[0]
+    row = info.decoded_bytes // info.shape[0]
     step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
     size = block_bytes(scheme, info.shape[1])
     for first in range(start, stop, step):

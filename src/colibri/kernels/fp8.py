@@ -1,7 +1,7 @@
 """Weights in fp8: e4m3 codes with a scale for each block of 128 x 128.
 
-A weight is code x scale, rounded to float32. Scales are float32, or ue8m0 (as bytes): 2^(byte - 127).
-From 2^120 on a scale counts as infinite.
+A weight is code x scale, rounded to float32. Scales are float32, bf16 (its bits as uint16), or
+ue8m0 (as bytes): 2^(byte - 127). From 2^120 on a scale counts as infinite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from colibri import _native
 
 U8 = npt.NDArray[np.uint8]
-Scales = npt.NDArray[Any]  # float32 | uint8 (ue8m0)
+Scales = npt.NDArray[Any]  # float32 | uint16 (bf16) | uint8 (ue8m0)
 
 SCALED = 128  # rows, and inputs, that share a scale
 

@@ -19,7 +19,8 @@ F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 
-Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-ue8m0"]  # with float32 or ue8m0 scales
+# With float32, bf16 or ue8m0 scales.
+Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-bf16", "fp8-e4m3-b128-ue8m0"]
 ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"] | Fp8Scheme
 FP8_SCHEMES: tuple[Fp8Scheme, ...] = get_args(Fp8Scheme)
 # (packed, the native module's number)
@@ -31,7 +32,8 @@ _CODES = {
     "f16": (False, 1),
     "bf16": (False, 2),
     "fp8-e4m3-b128": (False, 3),
-    "fp8-e4m3-b128-ue8m0": (False, 4),
+    "fp8-e4m3-b128-bf16": (False, 4),
+    "fp8-e4m3-b128-ue8m0": (False, 5),
 }
 
 

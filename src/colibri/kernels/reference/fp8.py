@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from colibri.kernels.reference.packing import to_float32
+
 F32 = npt.NDArray[np.float32]
 U8 = npt.NDArray[np.uint8]
 
@@ -27,7 +29,7 @@ def values(codes: U8) -> F32:
 
 def scale_values(scales: npt.NDArray[Any]) -> F32:
     """As float32; from 2^120 on infinite."""
-    wide = scales.astype(np.float32)
+    wide = to_float32(scales)
     if scales.dtype == np.uint8:
         power = np.ldexp(1.0, scales.astype(np.int32) - 127)
         wide = np.where(scales == 255, np.nan, power).astype(np.float32)
