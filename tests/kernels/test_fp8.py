@@ -68,7 +68,8 @@ def test_every_code_has_its_value():
     at = dict(zip(codes[0].tolist(), found.tolist(), strict=True))
     assert (at[0x38], at[0xB9], at[0x7E]) == (1.0, -1.125, 448.0)
     assert (at[0x01], at[0x07], at[0x08]) == (2.0**-9, 7 * 2.0**-9, 2.0**-6)
-    assert np.signbit(at[0x80]) and at[0x80] == at[0] == 0
+    assert np.signbit(at[0x80])
+    assert at[0x80] == at[0] == 0
 
 
 @settings(max_examples=60, deadline=None)

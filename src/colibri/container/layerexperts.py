@@ -93,7 +93,7 @@ def _place(pieces: ExpertPieces) -> tuple[tuple[Span, ...], tuple[int, ...]]:
     """As few page-aligned reads as the layout allows, and where the matrices and scales land."""
     spans: list[Span] = []
     offsets: dict[int, int] = {}
-    parts = (*pieces, *(p.scales for p in pieces if p.scales))
+    parts: list[Piece | ScaleGrid] = [*pieces, *(p.scales for p in pieces if p.scales)]
     for run in _runs(parts):
         begin = run[0].offset // ALIGNMENT * ALIGNMENT
         needed = max(p.offset + p.nbytes for p in run) - begin

@@ -24,7 +24,11 @@ _SCHEMES: dict[str, Fp8Scheme] = {
     "BF16": "fp8-e4m3-b128-bf16",
     "F8_E8M0": "fp8-e4m3-b128-ue8m0",
 }
-_ARRAYS = {"F32": np.dtype("<f4"), "BF16": np.dtype("<u2"), "F8_E8M0": np.dtype("u1")}
+_ARRAYS: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "BF16": np.dtype("<u2"),
+    "F8_E8M0": np.dtype("u1"),
+}
 
 
 def paired(tensors: Mapping[str, TensorInfo]) -> dict[str, TensorInfo]:

@@ -74,15 +74,25 @@ def moe_all(
 
     An expert is down(silu(gate x) * (up x)). parts [num_experts, num_parts]: addresses; packed:
     (record, record, first down block), dense: (gate, up, down, and of fp8 their scales); 0 where an
-    expert is not at hand (ValueError if it is named). The caller keeps that memory alive and unchanged during the call. mults
-    [num_experts, 3]: multipliers of gate, up, down. topk_ids, topk_weights [T, k], ids of a row
-    distinct. planes: 1 or 2, of packed experts.
+    expert is not at hand (ValueError if it is named). The caller keeps that memory alive and
+    unchanged during the call. mults [num_experts, 3]: multipliers of gate, up, down. topk_ids,
+    topk_weights [T, k], ids of a row distinct. planes: 1 or 2, of packed experts.
     """
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
     y = np.empty_like(x)
     named = _native.moe_all(
-        packed, code, layout.inner, layout.up_first, parts, mults, topk_ids, topk_weights, x, planes, y
+        packed,
+        code,
+        layout.inner,
+        layout.up_first,
+        parts,
+        mults,
+        topk_ids,
+        topk_weights,
+        x,
+        planes,
+        y,
     )
     return y, named
 
@@ -107,8 +117,8 @@ def moe_some(
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
     tables = parts, mults, topk_ids, topk_weights
-    sizes = layout.inner, layout.up_first
-    _native.moe_some(packed, code, *sizes, *tables, experts, x, planes, y, by_pair)
+    inner, first = layout.inner, layout.up_first
+    _native.moe_some(packed, code, inner, first, *tables, experts, x, planes, y, by_pair)
 
 
 def combine(pairs: F32, topk_ids: I32, topk_weights: F32, y: F32) -> None:

@@ -30,12 +30,12 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
 
 
 class NonFiniteError(ValueError):
-    """A weight is infinite or not a number; `row` and `col` say where."""
+    """A weight is infinite or not a number; `row` and `col` say where in [rows, cols]."""
 
-    def __init__(self, row: int, col: int) -> None:
-        super().__init__(f"the weight at row {row}, column {col} is not finite")
-        self.row = row
-        self.col = col
+    def __init__(self, index: int, cols: int) -> None:
+        self.row, self.col = divmod(index, cols)
+        self.cols = cols
+        super().__init__(f"the weight at row {self.row}, column {self.col} is not finite")
 
 
 @dataclass(frozen=True)
@@ -265,12 +265,12 @@ def _check_weights(w: Weights) -> None:
 def _decode(w: Fp8Matrix, out: F32 | None) -> None:
     bad = _native.decode_fp8(w.native, out)
     if bad >= 0:
-        raise NonFiniteError(*divmod(bad, w.cols))
+        raise NonFiniteError(bad, w.cols)
 
 
 def _pack(w: Weights, scheme: Scheme, multiplier: float, out: U8 | None) -> ScaleRange:
     _check_weights(w)
     smallest, largest, bad = _native.pack(w, bits_of(scheme), multiplier, out)
     if bad >= 0:
-        raise NonFiniteError(*divmod(bad, w.shape[1]))
+        raise NonFiniteError(bad, w.shape[1])
     return ScaleRange(smallest, largest)
