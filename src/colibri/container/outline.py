@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colibri.container.checkpoint import arranged
+from colibri.container.dtypes import CODES, SCALES
 from colibri.container.header import DTYPE_BITS, TensorInfo
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.pieces import stored_shape
-from colibri.container.scaled import CODES, SUFFIX
 from colibri.container.shards import read_outlines
 from colibri.container.trunkinfo import Trunk
 from colibri.container.weights import WeightMap
@@ -90,10 +90,10 @@ def _imagined(
 def _imagined_one(
     name: str, names: Collection[str], weights: WeightMap, dtype: str
 ) -> tuple[str, tuple[int, ...]] | None:
-    base = name.removesuffix(SUFFIX)
+    base = name.removesuffix(SCALES)
     if base == name or base not in names:
         shape = _shape(name, weights)
-        fp8 = name + SUFFIX in names and shape
+        fp8 = name + SCALES in names and shape
         return None if shape is None else (CODES if fp8 else dtype, shape)
     shape = _shape(base, weights)
     # Scales of what is not known are not needed to say so.

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
+from colibri.container.dtypes import FloatDtype, weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
-from colibri.container.scaled import CODES, ScaleGrid, fp8_scheme, scale_grid
+from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError, UnsupportedModelError
 from colibri.kernels.moe import Fp8Scheme
 
 PARTS = ("gate", "up", "down")
-FloatDtype = Literal["bf16", "f16", "f32"]
-FLOAT_DTYPES: dict[str, FloatDtype] = {"BF16": "bf16", "F16": "f16", "F32": "f32"}
 
 
 @dataclass(frozen=True)
@@ -34,18 +32,6 @@ class Piece:
 
 
 ExpertPieces = tuple[Piece, Piece, Piece]  # gate, up, down
-
-
-def weight_dtype(info: TensorInfo) -> FloatDtype | Fp8Scheme:
-    """bf16, f16, f32, or fp8 with its scales; any other dtype is refused by name."""
-    if info.dtype == CODES:
-        return fp8_scheme(info)
-    if info.dtype not in FLOAT_DTYPES:
-        raise UnsupportedModelError(
-            f"{info.file}: tensor {shown(info.name)}: {info.dtype} weights are not supported; "
-            "use a BF16, F16, F32 or block-scaled F8_E4M3 release of the model"
-        )
-    return FLOAT_DTYPES[info.dtype]
 
 
 def collect_experts(

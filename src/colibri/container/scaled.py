@@ -11,19 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from colibri.container.dtypes import CODES, FP8_DTYPES, SCALES, weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.errors import ContainerError, UnsupportedModelError
 from colibri.kernels.fp8 import SCALED, scale_shape
-from colibri.kernels.moe import Fp8Scheme
 
-SUFFIX = "_scale_inv"
-CODES = "F8_E4M3"
-_SCHEMES: dict[str, Fp8Scheme] = {
-    "F32": "fp8-e4m3-b128",
-    "BF16": "fp8-e4m3-b128-bf16",
-    "F8_E8M0": "fp8-e4m3-b128-ue8m0",
-}
 _ARRAYS: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "BF16": np.dtype("<u2"),
@@ -38,25 +31,14 @@ def paired(tensors: Mapping[str, TensorInfo]) -> dict[str, TensorInfo]:
     """
     found = dict(tensors)
     for name, scales in tensors.items():
-        if not name.endswith(SUFFIX):
+        if not name.endswith(SCALES):
             continue
-        weights = tensors.get(name.removesuffix(SUFFIX))
+        weights = tensors.get(name.removesuffix(SCALES))
         _check_pair(scales, weights)
         assert weights is not None
         found[weights.name] = replace(weights, scales=scales)
         del found[name]
     return found
-
-
-def fp8_scheme(info: TensorInfo) -> Fp8Scheme:
-    """Of a tensor of F8_E4M3. Raises ContainerError where its scales are missing."""
-    if info.scales is None:
-        raise ContainerError(
-            f"{info.file}: tensor {shown(info.name)}: {CODES}, but its scales "
-            f"{shown(info.name + SUFFIX)} are missing: the download is incomplete, or the model is "
-            "quantised in a way that is not supported"
-        )
-    return _SCHEMES[info.scales.dtype]
 
 
 @dataclass(frozen=True)
@@ -121,14 +103,15 @@ def check_quantization(config: Mapping[str, Any]) -> None:
 
 def _check_pair(scales: TensorInfo, weights: TensorInfo | None) -> None:
     where = f"{scales.file}: tensor {shown(scales.name)}"
-    base = shown(scales.name.removesuffix(SUFFIX))
+    base = shown(scales.name.removesuffix(SCALES))
     if weights is None:
         raise ContainerError(f"{where}: scales of {base}, which is missing; download it again")
     if weights.dtype != CODES:
+        weight_dtype(weights)  # where it is not known at all, that is the news
         raise ContainerError(f"{where}: scales of {base}, which is {weights.dtype}, not {CODES}")
-    if scales.dtype not in _SCHEMES:
+    if scales.dtype not in FP8_DTYPES:
         raise UnsupportedModelError(
-            f"{where}: scales of {scales.dtype} are not supported; known are {', '.join(_SCHEMES)}"
+            f"{where}: scales of {scales.dtype} are not supported; known are {', '.join(FP8_DTYPES)}"
         )
     if len(weights.shape) not in (2, 3):
         raise ContainerError(f"{where}: scales of {base}, whose shape is {list(weights.shape)}")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from colibri.container.dtypes import FloatDtype, weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
-from colibri.container.pieces import FloatDtype, weight_dtype
 from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import Match, WeightMap
 from colibri.errors import ContainerError

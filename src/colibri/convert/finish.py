@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from colibri.container.dtypes import weight_dtype
 from colibri.container.manifest import (
     FileEntry,
     LayerSpec,
@@ -14,7 +15,6 @@ from colibri.container.manifest import (
     Tool,
     record_parts,
 )
-from colibri.container.pieces import weight_dtype
 from colibri.container.spec import FORMAT_VERSION
 from colibri.convert.journal import Finished, Inventory, Journal
 from colibri.convert.plan import ExpertShard, Plan, TrunkShard

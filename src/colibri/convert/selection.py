@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from colibri.container.dtypes import weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
-from colibri.container.pieces import weight_dtype
 from colibri.container.scaled import paired
 from colibri.container.weights import ExpertShape, Kind, Match, Part, WeightMap
 from colibri.convert.source import LayerSource

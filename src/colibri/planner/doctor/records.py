@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from colibri.container.direct import DirectFiles
+from colibri.container.dtypes import FLOAT_DTYPES
 from colibri.container.files import opened, read_range
 from colibri.container.header import TensorInfo
 from colibri.container.layerexperts import LayerExperts
-from colibri.container.pieces import FLOAT_DTYPES
 from colibri.container.scaled import paired, scale_grid
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.errors import ColibriError
