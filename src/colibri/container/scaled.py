@@ -110,8 +110,9 @@ def _check_pair(scales: TensorInfo, weights: TensorInfo | None) -> None:
         weight_dtype(weights)  # where it is not known at all, that is the news
         raise ContainerError(f"{where}: scales of {base}, which is {weights.dtype}, not {CODES}")
     if scales.dtype not in FP8_DTYPES:
+        known = ", ".join(FP8_DTYPES)
         raise UnsupportedModelError(
-            f"{where}: scales of {scales.dtype} are not supported; known are {', '.join(FP8_DTYPES)}"
+            f"{where}: scales of {scales.dtype} are not supported; known are {known}"
         )
     if len(weights.shape) not in (2, 3):
         raise ContainerError(f"{where}: scales of {base}, whose shape is {list(weights.shape)}")
