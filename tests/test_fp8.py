@@ -14,7 +14,7 @@ from colibri.container.jsonfile import read_json
 from colibri.container.manifest import read_manifest
 from colibri.container.reader import open_container
 from colibri.convert.loop import convert
-from colibri.errors import ContainerError
+from colibri.errors import ColibriError, ContainerError
 from colibri.kernels.fp8 import Fp8Matrix
 from colibri.lab.verify.verify import verify
 from colibri.models.registry import family_for
@@ -106,6 +106,17 @@ def test_conversion_killed_and_resumed(tmp_path: Path) -> None:
     for state in states:
         assert not state["failed"], state["n"]
         assert state["after"] == {"source": [], "out": whole}, state["n"]
+
+
+def test_a_nan_code_in_a_streamed_expert_ends_the_answer(tmp_path: Path) -> None:
+    stored = fp8.write(golden.tiny("olmoe"), tmp_path / "fp8")
+    tensors = read_header(stored / "model.safetensors")[0]
+    with (stored / "model.safetensors").open("r+b") as file:
+        for expert in range(8):
+            file.seek(tensors[f"model.layers.1.mlp.experts.{expert}.down_proj.weight"].offset)
+            file.write(b"\x7f")
+    with pytest.raises(ColibriError, match="layer 2, row 0: a router logit is not finite"):
+        logits(stored, **EXACT)
 
 
 def test_a_converted_trunk_stays_in_fp8(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tiny_model import (
     write_config,
 )
 
+from colibri.container.outline import without_data
 from colibri.container.reader import Container, open_container
 from colibri.container.trunk import load_matrix, load_vector, matrix_bytes
 from colibri.errors import ColibriError, ContainerError, UnsupportedModelError
@@ -200,10 +201,12 @@ def test_a_nan_code_is_refused_by_name(tmp_path: Path, row: int, col: int) -> No
 
 def test_an_index_tells_what_is_fp8_in_shards_that_are_missing(tmp_path: Path) -> None:
     whole = opened(tmp_path, tensors())
+    assert without_data(whole) == (0, 1)
     files = dict.fromkeys(tensors(), "model.safetensors")
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
     (tmp_path / "model.safetensors").unlink()
     found = open_container(tmp_path, lambda _: weight_map(), incomplete=True)
+    assert without_data(found) == (1, 1)
     assert {n: found.info(n) for n in found.names() if "q_proj" in n} == {
         n: whole.info(n) for n in whole.names() if "q_proj" in n
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -53,6 +53,15 @@ class TrunkTensor:
     file: Path
     offset: int
     scales: ScaleGrid | None = None  # of fp8
+
+    @property
+    def ends(self) -> Iterator[tuple[Path, int]]:
+        """Where in its files it ends."""
+        if self.scales is None:
+            yield self.file, self.offset + self.info.nbytes
+        else:
+            yield self.file, self.offset + math.prod(self.info.shape)
+            yield self.scales.file, self.scales.offset + self.scales.nbytes
 
 
 Trunk = Mapping[str, TrunkTensor]
