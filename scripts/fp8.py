@@ -28,6 +28,12 @@ Scales = Literal["f32", "bf16", "ue8m0"]
 Array = NDArray[Any]
 
 BLOCK = reference.SCALED
+SAID = {
+    "quant_method": "fp8",
+    "fmt": "e4m3",
+    "weight_block_size": [BLOCK, BLOCK],
+    "activation_scheme": "dynamic",
+}
 _LARGEST = 448.0
 _EXPERT = re.compile(r"(.+\.experts\.)(\d+)\.(gate|up|down)_proj\.weight")
 _POSITIVE = reference.values(np.arange(127, dtype=np.uint8))
@@ -59,6 +65,8 @@ def write(
     stored = quantised(fuse(tensors) if fused else tensors, weights, scales)
     if values:
         stored = decoded(stored)
+    else:
+        (target / "config.json").write_text(json.dumps(config | {"quantization_config": SAID}))
     write_shards(target, stored, shards)
     return target
 
