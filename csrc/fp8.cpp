@@ -135,12 +135,19 @@ template <int Rows> void many_tokens(Row* rows, int64_t cols, const float* const
     for (int r = 0; r < Rows; r++) out[t][r] = or_nan(reduce_add(sums[t][r]), rows[r]);
 }
 
-template <int Rows> void rows_of(const DenseWeights& w, int64_t row, const float* const* x, int tokens,
-                                 float (*out)[kTileRows]) {
+template <int Rows> void tile(const DenseWeights& w, int64_t row, const float* const* x, int tokens,
+                              float (*out)[kTileRows]) {
   Row rows[Rows];
   for (int r = 0; r < Rows; r++) rows[r] = row_of(w, row + r);
   if (tokens == 1) one_token<Rows>(rows, w.cols, x[0], out[0]);
   else many_tokens<Rows>(rows, w.cols, x, tokens, out);
+}
+
+// Of n decoded weights, zeros after.
+COLI_INLINE bool finite(const float* block, int n) {
+  i32x16 most = izero();
+  for (int i = 0; i < n; i += 16) most = imax(most, iand(as_int(load(block + i)), iset1(0x7fffffff)));
+  return reduce_max(most) < 0x7f800000;
 }
 
 // Puts NaN where it belongs; the first element that is not finite, or -1.
@@ -160,8 +167,10 @@ int64_t decode_row(const DenseWeights& w, int64_t at, float* out) {
     alignas(64) float block[kScaled];
     int n = (int)(w.cols - k < kScaled ? w.cols - k : kScaled);
     decode(row, k, n, block);
-    int64_t found = first_bad(row.codes + k, n, block);
-    if (bad < 0 && found >= 0) bad = k + found;
+    if (row.nan.any() || !finite(block, n)) {
+      int64_t found = first_bad(row.codes + k, n, block);
+      if (bad < 0 && found >= 0) bad = k + found;
+    }
     if (out) std::memcpy(out + k, block, sizeof(float) * (size_t)n);
   }
   return bad;
@@ -171,10 +180,10 @@ int64_t decode_row(const DenseWeights& w, int64_t at, float* out) {
 
 void fp8_tile(const DenseWeights& w, int64_t row, int rows, const float* const* x, int tokens,
               float (*out)[kTileRows]) {
-  if (rows == kTileRows) return rows_of<kTileRows>(w, row, x, tokens, out);
+  if (rows == kTileRows) return tile<kTileRows>(w, row, x, tokens, out);
   for (int r = 0; r < rows; r++) {
     float one[kFp8Tokens][kTileRows];
-    rows_of<1>(w, row + r, x, tokens, one);
+    tile<1>(w, row + r, x, tokens, one);
     for (int t = 0; t < tokens; t++) out[t][r] = one[t][0];
   }
 }
