@@ -31,13 +31,10 @@ def paired(tensors: Mapping[str, TensorInfo]) -> dict[str, TensorInfo]:
     """
     found = dict(tensors)
     for name, scales in tensors.items():
-        if not name.endswith(SCALES):
-            continue
-        weights = tensors.get(name.removesuffix(SCALES))
-        _check_pair(scales, weights)
-        assert weights is not None
-        found[weights.name] = replace(weights, scales=scales)
-        del found[name]
+        if name.endswith(SCALES):
+            weights = _weights_of(scales, tensors.get(name.removesuffix(SCALES)))
+            found[weights.name] = replace(weights, scales=scales)
+            del found[name]
     return found
 
 
@@ -101,7 +98,7 @@ def check_quantization(config: Mapping[str, Any]) -> None:
             )
 
 
-def _check_pair(scales: TensorInfo, weights: TensorInfo | None) -> None:
+def _weights_of(scales: TensorInfo, weights: TensorInfo | None) -> TensorInfo:
     where = f"{scales.file}: tensor {shown(scales.name)}"
     base = shown(scales.name.removesuffix(SCALES))
     if weights is None:
@@ -122,3 +119,4 @@ def _check_pair(scales: TensorInfo, weights: TensorInfo | None) -> None:
             f"{where}: shape {list(scales.shape)}, but {base} {list(weights.shape)} has "
             f"{list(expected)} blocks of {SCALED} x {SCALED}"
         )
+    return weights
