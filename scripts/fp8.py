@@ -22,7 +22,7 @@ from safetensors.numpy import load_file
 from colibri.container.jsonfile import read_json
 from colibri.container.weights import WeightMap
 from colibri.kernels.reference import fp8 as reference
-from colibri.models.registry import outline_for
+from colibri.models.registry import family_for
 
 Scales = Literal["f32", "bf16", "ue8m0"]
 Array = NDArray[Any]
@@ -58,7 +58,7 @@ def write(
         if not weights_file and not file.name.startswith("."):
             shutil.copyfile(file, target / file.name)
     config = read_json(source / "config.json")
-    weights = outline_for(config).weights_of(config)
+    weights = family_for(config).weights_of(config)
     tensors: dict[str, Array] = {}
     for file in sorted(source.glob("*.safetensors")):
         tensors |= load_file(file)
