@@ -49,6 +49,7 @@ struct Part {
 struct MoeArgs {
   int scheme;  // of Scheme when packed, of Dtype when dense
   int64_t hidden, inner;
+  float limit;               // of SwiGLU's inputs; infinite: none
   const uint64_t* parts;     // [experts, 3] addresses of gate, up, down
   const uint64_t* scales;    // e4m3: [experts, 3] addresses
   int64_t up_first;          // e4m3: where up's row 0 is in its block of scales

@@ -27,7 +27,7 @@ class Subject:
             return llm.forward(self.prompt)
 
 
-IN_FP8 = ("qwen3_5_moe", "glm_moe_dsa")
+IN_FP8 = ("qwen3_5_moe", "glm_moe_dsa", "glm5_next")
 SETTINGS: dict[str, dict[str, Any]] = {
     "source": {"trunk_bits": "source", "embed_bits": 32},
     "int4": {},

@@ -6,6 +6,7 @@ experts always runs in ascending expert id.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -69,6 +70,7 @@ def moe_all(
     topk_weights: F32,
     x: F32,
     planes: int,
+    limit: float = math.inf,
 ) -> tuple[F32, int]:
     """All experts that the rows of x [T, hidden] name: y [T, hidden], and how many they are.
 
@@ -76,7 +78,8 @@ def moe_all(
     (record, record, first down block), dense: (gate, up, down, and of fp8 their scales); 0 where an
     expert is not at hand (ValueError if it is named). The caller keeps that memory alive and
     unchanged during the call. mults [num_experts, 3]: multipliers of gate, up, down. topk_ids,
-    topk_weights [T, k], ids of a row distinct. planes: 1 or 2, of packed experts.
+    topk_weights [T, k], ids of a row distinct. planes: 1 or 2, of packed experts. limit: of SwiGLU,
+    as of ops.silu_mul.
     """
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
@@ -86,6 +89,7 @@ def moe_all(
         code,
         layout.inner,
         layout.up_first,
+        limit,
         parts,
         mults,
         topk_ids,
@@ -108,6 +112,7 @@ def moe_some(
     planes: int,
     y: F32,
     by_pair: bool,
+    limit: float = math.inf,
 ) -> None:
     """Some of the experts that the rows name; the rest as for `moe_all`, whose bits these give.
 
@@ -118,7 +123,7 @@ def moe_some(
     _check(layout, x)
     tables = parts, mults, topk_ids, topk_weights
     inner, first = layout.inner, layout.up_first
-    _native.moe_some(packed, code, inner, first, *tables, experts, x, planes, y, by_pair)
+    _native.moe_some(packed, code, inner, first, limit, *tables, experts, x, planes, y, by_pair)
 
 
 def combine(pairs: F32, topk_ids: I32, topk_weights: F32, y: F32) -> None:
