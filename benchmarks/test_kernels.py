@@ -14,13 +14,14 @@ import pytest
 
 from colibri.kernels import cpu, packing
 from colibri.kernels.attention import attend
+from colibri.kernels.fp8 import Fp8Matrix, scale_shape
 from colibri.kernels.matmul import matmul
 from colibri.kernels.moe import ExpertLayout, moe_all
 from colibri.kernels.packing import DenseMatrix, Matrix, pack_matrix
 
 RNG = np.random.default_rng(0)
 ROWS, COLS = 2048, 4096  # an expert of the GLM shape
-SCHEMES = ("int4-gs64", "int8-gs64", "bf16")
+SCHEMES = ("int4-gs64", "int8-gs64", "bf16", "fp8")
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,11 @@ def matrices(scheme: Any, at_least_bytes: int) -> list[Matrix]:
         first: Matrix = DenseMatrix((w.view(np.uint32) >> 16).astype(np.uint16))
         size = first.nbytes
         return [first, *(DenseMatrix(first.data.copy()) for _ in range(at_least_bytes // size))]
+    if scheme == "fp8":
+        codes = RNG.integers(0, 120, (ROWS, COLS), dtype=np.uint8)
+        scales = np.ones(scale_shape(ROWS, COLS), np.float32)
+        count = 1 + at_least_bytes // codes.nbytes
+        return [Fp8Matrix(codes.copy(), scales) for _ in range(count)]
     packed = pack_matrix(w, scheme)
     copies = (packed.data.copy() for _ in range(at_least_bytes // packed.nbytes))
     return [
@@ -55,7 +61,14 @@ def matrices(scheme: Any, at_least_bytes: int) -> list[Matrix]:
 
 @pytest.mark.parametrize(
     ("scheme", "planes"),
-    [("int4-gs64", 2), ("int4-gs64", 1), ("int8-gs64", 2), ("int8-gs64", 1), ("bf16", 2)],
+    [
+        ("int4-gs64", 2),
+        ("int4-gs64", 1),
+        ("int8-gs64", 2),
+        ("int8-gs64", 1),
+        ("bf16", 2),
+        ("fp8", 2),
+    ],
 )
 def test_matmul_of_one_token(benchmark: Any, beyond_cache: int, scheme: str, planes: int) -> None:
     ws = matrices(scheme, beyond_cache)

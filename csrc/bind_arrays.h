@@ -46,4 +46,18 @@ inline DenseWeights dense_of(const AnyIn& w) {
   return {(const uint8_t*)w.data(), d, (int64_t)w.shape(0), (int64_t)w.shape(1)};
 }
 
+// e4m3 codes with a scale a block; `first`: where the first row is in its block.
+inline DenseWeights fp8_of(const In<uint8_t, 2>& codes, const AnyIn& scales, int64_t first) {
+  nb::dlpack::dtype d = scales.dtype();
+  Dtype dtype = d == nb::dtype<float>() ? Dtype::e4m3 : d == nb::dtype<uint16_t>() ? Dtype::e4m3_bf16 : Dtype::e4m3_ue8m0;
+  require(dtype != Dtype::e4m3_ue8m0 || d == nb::dtype<uint8_t>(),
+          "scales must be float32, uint16 (bf16) or uint8 (ue8m0)");
+  auto rows = (int64_t)codes.shape(0), cols = (int64_t)codes.shape(1);
+  require(rows > 0 && cols > 0, "weights are empty");
+  require(first >= 0 && first < kScaled, "the first row must be within a block of 128");
+  require((int64_t)scales.shape(0) == ceil_div(first + rows, kScaled) && (int64_t)scales.shape(1) == ceil_div(cols, kScaled),
+          "there must be one scale for each block of 128 x 128");
+  return {codes.data(), dtype, rows, cols, {(const uint8_t*)scales.data(), first}};
+}
+
 }  // namespace coli

@@ -45,6 +45,18 @@ Matrix packed_matrix(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t
 
 Matrix dense_matrix(const AnyIn& w) { return {dense_of(w), w}; }
 
+Matrix fp8_matrix(const In<uint8_t, 2>& codes, const AnyIn& scales, int64_t first) {
+  return {fp8_of(codes, scales, first), codes, scales};
+}
+
+int64_t py_decode_fp8(const Matrix& w, const std::optional<Out<float, 2>>& out) {
+  auto* dense = std::get_if<DenseWeights>(&w.weights);
+  require(dense && is_e4m3(dense->dtype), "the weights are not fp8");
+  if (out) require((int64_t)out->shape(0) == dense->rows && (int64_t)out->shape(1) == dense->cols, "out has the wrong shape");
+  Released released;
+  return decode_fp8(*dense, out ? out->data() : nullptr);
+}
+
 Product product_of(const Matrix& w, const Any& x, int64_t heads, const Out<float, 2>& y) {
   int64_t rows = rows_of(w.weights);
   require((int64_t)x.shape(x.ndim() - 1) == cols_of(w.weights), "x and the weights disagree on the number of inputs");
@@ -95,6 +107,8 @@ void bind_matmul(nb::module_& m) {
   m.def("packed_matrix", &packed_matrix, nb::arg("data").noconvert(), nb::arg("bits"), nb::arg("rows"),
         nb::arg("cols"), nb::arg("multiplier"));
   m.def("dense_matrix", &dense_matrix, nb::arg("w").noconvert());
+  m.def("fp8_matrix", &fp8_matrix, nb::arg("codes").noconvert(), nb::arg("scales").noconvert(), nb::arg("first"));
+  m.def("decode_fp8", &py_decode_fp8, nb::arg("w"), nb::arg("out").noconvert().none());
   m.def("matmul", &py_matmul, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"), nb::arg("out").noconvert());
   m.def("matmul_heads", &py_matmul_heads, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"),
         nb::arg("out").noconvert());

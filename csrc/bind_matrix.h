@@ -6,9 +6,10 @@
 
 namespace coli {
 
-struct Matrix {  // with the array that the weights lie in
+struct Matrix {  // with the arrays that the weights, and the scales of e4m3, lie in
   Weights weights;
-  std::variant<In<uint8_t, 1>, AnyIn> owner;
+  std::variant<In<uint8_t, 1>, In<uint8_t, 2>, AnyIn> owner;
+  AnyIn scales = {};
 };
 
 inline void check_planes(int planes) { require(planes == 1 || planes == 2, "planes must be 1 or 2"); }

@@ -30,7 +30,7 @@ class PairTables {
 struct Layer {  // the arguments that all calls share
   bool packed;
   int scheme;
-  int64_t inner;
+  int64_t inner, up_first;
   float limit;
   const In<uint64_t, 2>& parts;
   const In<float, 2>& multipliers;
@@ -42,25 +42,29 @@ struct Layer {  // the arguments that all calls share
   int64_t tokens() const { return (int64_t)x.shape(0); }
   int64_t hidden() const { return (int64_t)x.shape(1); }
   int64_t k() const { return (int64_t)ids.shape(1); }
+  bool is_fp8() const { return !packed && is_e4m3((Dtype)scheme); }
 
   void check() const {
     if (packed) scheme_of(scheme);
-    else require(scheme >= 0 && scheme <= 2, "unknown dense type");
+    else require(scheme >= 0 && scheme <= 5, "unknown dense type");
     require(planes == 1 || planes == 2, "planes must be 1 or 2");
     require(limit > 0, "the limit must be positive");
     require(hidden() > 0 && inner > 0, "hidden and inner must be positive");
-    require(parts.shape(1) == 3 && multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3,
-            "parts and mults must be [experts, 3]");
+    require(parts.shape(1) == (is_fp8() ? 6 : 3), "parts must be [experts, 3], of fp8 [experts, 6]");
+    require(multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3, "mults must be [experts, 3]");
+    require(up_first >= 0 && up_first < kScaled, "the first row of up must be within a block of 128");
     require(ids.shape(0) == x.shape(0) && weights.shape(0) == x.shape(0) && weights.shape(1) == ids.shape(1),
             "topk_ids and topk_weights must be [tokens, k]");
   }
 
   void run(Pairs& pairs, const std::vector<int64_t>* some, bool by_pair, float* y) const {
     pairs.count(ids.data(), tokens(), k(), (int64_t)parts.shape(0));
-    pairs.build(ids.data(), weights.data(), tokens(), k(), parts.data(), multipliers.data(), some);
+    pairs.build(ids.data(), weights.data(), tokens(), k(), parts.data(), (int64_t)parts.shape(1), multipliers.data(),
+                some);
     MoeArgs a{};
     a.scheme = scheme, a.hidden = hidden(), a.inner = inner, a.limit = limit;
     a.parts = pairs.parts.data(), a.multipliers = pairs.multipliers.data();
+    a.scales = pairs.scales.data(), a.up_first = up_first;
     a.pair_start = pairs.start.data(), a.pair_row = pairs.row.data(), a.pair_weight = pairs.weight.data();
     a.pair_out = by_pair ? pairs.place.data() : nullptr;
     a.y = y, a.x = x.data();
@@ -70,10 +74,10 @@ struct Layer {  // the arguments that all calls share
 };
 
 // All of a step's experts at once; returns how many distinct ones there are.
-int64_t py_moe_all(bool packed, int scheme, int64_t inner, float limit, const In<uint64_t, 2>& parts,
-                   const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
+int64_t py_moe_all(bool packed, int scheme, int64_t inner, int64_t up_first, float limit,
+                   const In<uint64_t, 2>& parts, const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
                    const In<float, 2>& x, int planes, const Out<float, 2>& y) {
-  Layer layer{packed, scheme, inner, limit, parts, multipliers, ids, weights, x, planes};
+  Layer layer{packed, scheme, inner, up_first, limit, parts, multipliers, ids, weights, x, planes};
   layer.check();
   require(y.shape(0) == x.shape(0) && y.shape(1) == x.shape(1), "y has the wrong shape");
   Released released;
@@ -84,11 +88,11 @@ int64_t py_moe_all(bool packed, int scheme, int64_t inner, float limit, const In
 }
 
 // Some of a step's experts: into a row a pair, or added to y.
-void py_moe_some(bool packed, int scheme, int64_t inner, float limit, const In<uint64_t, 2>& parts,
+void py_moe_some(bool packed, int scheme, int64_t inner, int64_t up_first, float limit, const In<uint64_t, 2>& parts,
                  const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
                  const std::vector<int64_t>& experts, const In<float, 2>& x, int planes, const Out<float, 2>& y,
                  bool by_pair) {
-  Layer layer{packed, scheme, inner, limit, parts, multipliers, ids, weights, x, planes};
+  Layer layer{packed, scheme, inner, up_first, limit, parts, multipliers, ids, weights, x, planes};
   layer.check();
   require(y.shape(0) >= (by_pair ? ids.size() : x.shape(0)) && y.shape(1) == x.shape(1), "y has the wrong shape");
   if (experts.empty()) return;
@@ -130,11 +134,11 @@ void py_combine(const In<float, 2>& pairs, const In<int32_t, 2>& ids, const In<f
 }  // namespace
 
 void bind_moe(nb::module_& m) {
-  m.def("moe_all", &py_moe_all, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("limit"),
-        nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
+  m.def("moe_all", &py_moe_all, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("up_first"),
+        nb::arg("limit"), nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
         nb::arg("topk_weights").noconvert(), nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert());
-  m.def("moe_some", &py_moe_some, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("limit"),
-        nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
+  m.def("moe_some", &py_moe_some, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("up_first"),
+        nb::arg("limit"), nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
         nb::arg("topk_weights").noconvert(), nb::arg("experts"), nb::arg("x").noconvert(), nb::arg("planes"),
         nb::arg("y").noconvert(), nb::arg("by_pair"));
   m.def("experts_of", &py_experts_of, nb::arg("topk_ids").noconvert(), nb::arg("num_experts"));

@@ -1,12 +1,11 @@
-// Products with bf16, fp16 and fp32 weights and fp32 activations. One output element is a sum in 16 lanes: lane l
-// adds elements l, l + 16, ... ascending with fused multiply-adds (the tail padded with zeros), then reduce_add.
+// Products with bf16, fp16 and fp32 weights and fp32 activations (of e4m3: fp8.cpp). One output element is a sum in 16
+// lanes: lane l adds elements l, l + 16, ... ascending with fused multiply-adds (the tail padded with zeros), then
+// reduce_add.
+#include "fp8.h"
 #include "quantize.h"
 
 namespace coli::COLI_PATH {
 namespace {
-
-// Outputs held in registers at once: weight rows x tokens.
-constexpr int kTileRows = kRegisters >= 32 ? 4 : kRegisters >= 8 ? 2 : 1, kTileTokens = kTileRows;
 
 struct F32 {
   static constexpr int kBytes = 4;
@@ -67,28 +66,40 @@ template <class W> void tokens_of(const uint8_t* w, int64_t cols, int rows, cons
     }
 }
 
-// put(token, row, value) for rows [row0, row1) and tokens [t0, t1), x_of(token) = its activations.
-template <class W, class X, class Put>
-void product_as(const uint8_t* w, int64_t cols, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {
+// put(token, row, value) for rows [row0, row1) and tokens [t0, t1), x_of(token) = its activations;
+// multiply(row, rows, activations, tokens, out) does up to kTileRows x Tokens of them.
+template <int Tokens, class X, class Put, class Multiply>
+void tiles(int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put, Multiply multiply) {
   for (int64_t row = row0; row < row1; row += kTileRows) {
     int rows = (int)(row1 - row < kTileRows ? row1 - row : kTileRows);
-    for (int64_t t = t0; t < t1; t += kTileTokens) {
-      int tokens = (int)(t1 - t < kTileTokens ? t1 - t : kTileTokens);
-      const float* x[kTileTokens];
+    for (int64_t t = t0; t < t1; t += Tokens) {
+      int tokens = (int)(t1 - t < Tokens ? t1 - t : Tokens);
+      const float* x[Tokens];
       for (int i = 0; i < tokens; i++) x[i] = x_of(t + i);
-      float out[kTileTokens][kTileRows];
-      tokens_of<W>(w + row * cols * W::kBytes, cols, rows, x, tokens, out);
+      float out[Tokens][kTileRows];
+      multiply(row, rows, x, tokens, out);
       for (int i = 0; i < tokens; i++)
         for (int r = 0; r < rows; r++) put(t + i, row + r, out[i][r]);
     }
   }
 }
 
+template <class W, class X, class Put>
+void product_as(const DenseWeights& w, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {
+  tiles<kTileTokens>(row0, row1, t0, t1, x_of, put, [&](int64_t row, int rows, auto* x, int tokens, auto* out) {
+    tokens_of<W>(w.data + row * w.cols * W::kBytes, w.cols, rows, x, tokens, out);
+  });
+}
+
 template <class X, class Put>
 void product(const DenseWeights& w, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {
-  if (w.dtype == Dtype::f32) product_as<F32>(w.data, w.cols, row0, row1, t0, t1, x_of, put);
-  else if (w.dtype == Dtype::f16) product_as<F16>(w.data, w.cols, row0, row1, t0, t1, x_of, put);
-  else product_as<BF16>(w.data, w.cols, row0, row1, t0, t1, x_of, put);
+  if (w.dtype == Dtype::f32) product_as<F32>(w, row0, row1, t0, t1, x_of, put);
+  else if (w.dtype == Dtype::f16) product_as<F16>(w, row0, row1, t0, t1, x_of, put);
+  else if (w.dtype == Dtype::bf16) product_as<BF16>(w, row0, row1, t0, t1, x_of, put);
+  else
+    tiles<kFp8Tokens>(row0, row1, t0, t1, x_of, put, [&](int64_t row, int rows, auto* x, int tokens, auto* out) {
+      fp8_tile(w, row, rows, x, tokens, out);
+    });
 }
 
 void matmul(const DenseWeights& w, const float* x, const Part& part, float* y) {
@@ -97,18 +108,24 @@ void matmul(const DenseWeights& w, const float* x, const Part& part, float* y) {
           [&](int64_t t, int64_t row, float v) { y[t * w.rows + row] = v; });
 }
 
+// Gate (0), up (1) or down (2) of an expert.
+DenseWeights part_of(const MoeArgs& a, int64_t expert, int i) {
+  DenseWeights w{(const uint8_t*)a.parts[3 * expert + i], (Dtype)a.scheme, a.inner, a.hidden};
+  if (i == 2) w.rows = a.hidden, w.cols = a.inner;
+  if (is_e4m3(w.dtype)) w.scales = {(const uint8_t*)a.scales[3 * expert + i], i == 1 ? a.up_first : 0};
+  return w;
+}
+
 void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
   constexpr int kPairs = 16;  // at a time
   int64_t row0 = group * 64, row1 = row0 + 64 < a.inner ? row0 + 64 : a.inner;
-  auto part = [&](int i) {
-    return DenseWeights{(const uint8_t*)a.parts[3 * expert + i], (Dtype)a.scheme, a.inner, a.hidden};
-  };
+  DenseWeights gates = part_of(a, expert, 0), ups = part_of(a, expert, 1);
   auto x_of = [&](int64_t p) { return a.x + a.pair_row[p] * a.hidden; };
   for (int64_t p = a.pair_start[expert], end = a.pair_start[expert + 1]; p < end; p += kPairs) {
     int64_t stop = p + kPairs < end ? p + kPairs : end;
     alignas(64) float gate[kPairs][64], up[kPairs][64];
-    product(part(0), row0, row1, p, stop, x_of, [&](int64_t t, int64_t row, float v) { gate[t - p][row - row0] = v; });
-    product(part(1), row0, row1, p, stop, x_of, [&](int64_t t, int64_t row, float v) { up[t - p][row - row0] = v; });
+    product(gates, row0, row1, p, stop, x_of, [&](int64_t t, int64_t row, float v) { gate[t - p][row - row0] = v; });
+    product(ups, row0, row1, p, stop, x_of, [&](int64_t t, int64_t row, float v) { up[t - p][row - row0] = v; });
     for (int64_t t = p; t < stop; t++)
       for (int64_t row = row0; row < row1; row += 16) {
         int n = (int)(row1 - row < 16 ? row1 - row : 16);
@@ -125,7 +142,7 @@ COLI_INLINE float fma_one(float a, float b, float c) {
 }
 
 void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
-  DenseWeights w{(const uint8_t*)a.parts[3 * expert + 2], (Dtype)a.scheme, a.hidden, a.inner};
+  DenseWeights w = part_of(a, expert, 2);
   int64_t row1 = block1 * kRows < a.hidden ? block1 * kRows : a.hidden;
   product(w, block0 * kRows, row1, a.pair_start[expert], a.pair_start[expert + 1],
           [&](int64_t p) { return a.inner_f32 + p * a.inner; },

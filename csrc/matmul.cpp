@@ -110,13 +110,34 @@ void matmul(std::span<const Product> products, const float* x, int64_t tokens, i
   parallel_for(parts, 1, std::cref(task));
 }
 
+int64_t decode_fp8(const DenseWeights& w, float* out) {
+  const Fp8Kernels& kernels = COLI_PICK(fp8_kernels);
+  int64_t bad = -1;
+  std::mutex mutex;
+  auto task = [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; row++) {
+      int64_t col = kernels.row(w, row, out ? out + row * w.cols : nullptr);
+      if (col < 0) continue;
+      std::lock_guard<std::mutex> lock(mutex);
+      int64_t at = row * w.cols + col;
+      if (bad < 0 || at < bad) bad = at;
+    }
+  };
+  parallel_for(w.rows, std::max<int64_t>(1, 32768 / w.cols), std::cref(task));
+  return bad;
+}
+
 void embed(const Weights& weights, const int64_t* ids, int64_t count, float* y) {
   const PackKernels& kernels = COLI_PICK(pack_kernels);
+  const Fp8Kernels& fp8 = COLI_PICK(fp8_kernels);
+  auto* packed = std::get_if<PackedWeights>(&weights);
+  auto* dense = std::get_if<DenseWeights>(&weights);
   int64_t cols = cols_of(weights);
   auto task = [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; t++) {
-      if (auto* w = std::get_if<PackedWeights>(&weights)) kernels.unpack_row(*w, ids[t], y + t * cols);
-      else kernels.dense_row(std::get<DenseWeights>(weights), ids[t], y + t * cols);
+      if (packed) kernels.unpack_row(*packed, ids[t], y + t * cols);
+      else if (is_e4m3(dense->dtype)) fp8.row(*dense, ids[t], y + t * cols);
+      else kernels.dense_row(*dense, ids[t], y + t * cols);
     }
   };
   parallel_for(count, 16, std::cref(task));

@@ -34,6 +34,9 @@ struct Product {
 // agree on cols. x is quantised once, and the parts of all products are shared out together.
 void matmul(std::span<const Product> products, const float* x, int64_t tokens, int64_t heads, int planes);
 
+// e4m3 as fp32 [rows, cols]; out null: only checked. The first element that is not finite, or -1.
+int64_t decode_fp8(const DenseWeights& w, float* out);
+
 // y [count, cols] = the rows named by ids.
 void embed(const Weights& w, const int64_t* ids, int64_t count, float* y);
 

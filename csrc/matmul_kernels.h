@@ -28,10 +28,16 @@ struct PackedWeights {
   float multiplier;
 };
 
+struct BlockScales {  // row-major, a row of them for 128 rows of weights
+  const uint8_t* data = nullptr;  // any alignment
+  int64_t first = 0;  // where row 0 of the weights is in its block: 0..127
+};
+
 struct DenseWeights {
   const uint8_t* data;  // any alignment
   Dtype dtype;
   int64_t rows, cols;
+  BlockScales scales = {};  // of e4m3
 };
 
 // Output row t, columns [row0, row1) of the weights; token t * token_step + token_first is its input.
@@ -45,6 +51,8 @@ struct MoeArgs {
   int64_t hidden, inner;
   float limit;               // of SwiGLU's inputs; infinite: none
   const uint64_t* parts;     // [experts, 3] addresses of gate, up, down
+  const uint64_t* scales;    // e4m3: [experts, 3] addresses
+  int64_t up_first;          // e4m3: where up's row 0 is in its block of scales
   const float* multipliers;  // [experts, 3]
   const int64_t* pair_start;
   const int64_t* pair_row;
@@ -89,12 +97,18 @@ struct DenseKernels {
   void (*combine)(const float* pairs, const int64_t* order, const float* weights, int64_t k, int64_t cols, float* y);
 };
 
+struct Fp8Kernels {
+  // A row of e4m3 weights; out null: only checked. The first element that is not finite, or -1.
+  int64_t (*row)(const DenseWeights& w, int64_t row, float* out);
+};
+
 #define COLI_TABLES(path, x)                  \
   namespace path {                            \
   extern const PackKernels pack_kernels;      \
   extern const PackedKernels packed_kernels;  \
   extern const NarrowKernels narrow_kernels;  \
   extern const DenseKernels dense_kernels;    \
+  extern const Fp8Kernels fp8_kernels;        \
   }
 COLI_EACH_PATH(COLI_TABLES, )
 #undef COLI_TABLES

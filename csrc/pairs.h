@@ -8,7 +8,7 @@
 namespace coli {
 
 struct Pairs {
-  std::vector<uint64_t> parts;             // [experts, 3]
+  std::vector<uint64_t> parts, scales;     // [experts, 3]; scales of e4m3 only
   std::vector<float> multipliers;          // [experts, 3]
   std::vector<int64_t> start, row, place;  // [experts + 1], [pairs], [pairs]: where in topk_ids
   std::vector<float> weight;               // [pairs]
@@ -30,11 +30,11 @@ struct Pairs {
     return next_;
   }
 
-  // After count: the pairs of some experts, ascending, or of all. weights [tokens, k]; all_parts, all_multipliers
-  // [num_experts, 3].
+  // After count: the pairs of some experts, ascending, or of all. weights [tokens, k]; all_parts [num_experts, 3], or
+  // [num_experts, 6] with the scales; all_multipliers [num_experts, 3].
   void build(const int32_t* ids, const float* weights, int64_t tokens, int64_t k, const uint64_t* all_parts,
-             const float* all_multipliers, const std::vector<int64_t>* some) {
-    parts.clear(), multipliers.clear(), start.assign(1, 0);
+             int64_t parts_each, const float* all_multipliers, const std::vector<int64_t>* some) {
+    parts.clear(), scales.clear(), multipliers.clear(), start.assign(1, 0);
     auto num_experts = (int64_t)next_.size();
     if (some) keep_only(*some);
     for (int64_t e = 0; e < num_experts; e++) {
@@ -42,10 +42,12 @@ struct Pairs {
       int64_t begin = start.back();
       start.push_back(begin + next_[e]);
       next_[e] = begin;
-      for (int64_t i = 3 * e; i < 3 * e + 3; i++) {
-        if (!all_parts[i]) throw std::invalid_argument("an expert with pairs has no address");
-        parts.push_back(all_parts[i]), multipliers.push_back(all_multipliers[i]);
+      const uint64_t* mine = all_parts + parts_each * e;
+      for (int64_t i = 0; i < parts_each; i++) {
+        if (!mine[i]) throw std::invalid_argument("an expert with pairs has no address");
+        (i < 3 ? parts : scales).push_back(mine[i]);
       }
+      multipliers.insert(multipliers.end(), all_multipliers + 3 * e, all_multipliers + 3 * e + 3);
     }
     row.resize(size()), place.resize(size()), weight.resize(size());
     for (int64_t i = 0; i < tokens * k; i++) {

@@ -55,15 +55,18 @@ class Readers:
 class Matrix: ...  # weights as the kernels take them; keeps their array alive
 
 def combine(pairs: _F32, topk_ids: _I32, topk_weights: _F32, y: _F32) -> None: ...
+def decode_fp8(w: Matrix, out: _F32 | None) -> int: ...
 def dense_matrix(w: _Weights) -> Matrix: ...
 def experts_of(topk_ids: _I32, num_experts: int) -> list[int]: ...
 def embed(ids: _I64, w: Matrix, out: _F32) -> None: ...
+def fp8_matrix(codes: _U8, scales: _Weights, first: int) -> Matrix: ...
 def matmul(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
 def matmul_heads(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
 def moe_all(
     packed: bool,
     scheme: int,
     inner: int,
+    up_first: int,
     limit: float,
     parts: _U64,
     multipliers: _F32,
@@ -77,6 +80,7 @@ def moe_some(
     packed: bool,
     scheme: int,
     inner: int,
+    up_first: int,
     limit: float,
     parts: _U64,
     multipliers: _F32,

@@ -19,25 +19,12 @@ from colibri.convert.loop import convert
 from colibri.errors import ContainerError
 from colibri.models.registry import family_for
 from promises import assert_same_bits
+from scripts import fp8
+from scripts.fp8 import fuse
 
 FAMILY = "qwen3_5_moe"
 EXACT: dict[str, Any] = {"trunk_bits": "source", "embed_bits": 32}
 F32 = NDArray[np.float32]
-
-
-def fused(tensors: dict[str, F32]) -> dict[str, F32]:
-    """Experts in one tensor a layer, gate above up."""
-    kept = {name: w for name, w in tensors.items() if ".experts." not in name}
-    for layer in range(4):
-        name = f"model.layers.{layer}.mlp.experts"
-        parts = {
-            part: [tensors[f"{name}.{e}.{part}_proj.weight"] for e in range(8)]
-            for part in ("gate", "up", "down")
-        }
-        pairs = zip(parts["gate"], parts["up"], strict=True)
-        kept[f"{name}.gate_up_proj"] = np.stack([np.concatenate(pair) for pair in pairs])
-        kept[f"{name}.down_proj"] = np.stack(parts["down"])
-    return kept
 
 
 def draft_of(tensors: dict[str, F32]) -> dict[str, F32]:
@@ -56,7 +43,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("released")
     source = golden.tiny(FAMILY)
     tensors = load_file(source / "model.safetensors")
-    whole = fused(tensors) | draft_of(fused(tensors))
+    whole = fuse(tensors) | draft_of(fuse(tensors))
     named = {name.replace("model.", "model.language_model."): w for name, w in whole.items()}
     named["model.visual.patch_embed.proj.weight"] = np.ones((4, 3), np.float32)
     save_file(named, target / "model.safetensors")
@@ -74,6 +61,15 @@ def logits(path: Path) -> F32:
 
 def test_released_layout_gives_the_bits_of_the_plain_one(released: Path) -> None:
     assert_same_bits(logits(released), logits(golden.tiny(FAMILY)))
+
+
+def test_released_layout_in_fp8(released: Path, tmp_path: Path) -> None:
+    stored = fp8.write(released, tmp_path / "fp8", scales="bf16")
+    values = fp8.write(released, tmp_path / "values", scales="bf16", values=True)
+    assert_same_bits(logits(stored), logits(values))
+    container = open_container(stored, lambda c: family_for(c).weights_of(c))
+    assert {n: one.draft for n, one in container.layers.items()}[4]
+    assert container.layers[4].layout.is_fp8
 
 
 def test_draft_layer_is_converted_and_kept_and_the_tower_left_out(

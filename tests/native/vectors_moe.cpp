@@ -11,7 +11,7 @@ constexpr int64_t kTokens = 9, kExperts = 4, kHidden = 80, kInner = 100;
 struct Experts {
   std::vector<std::vector<uint8_t>> records;
   std::vector<Stored> matrices;
-  std::vector<uint64_t> parts;  // [experts, 3]
+  std::vector<uint64_t> parts, scales;  // [experts, 3]
   Floats multipliers;           // [experts, 3]
 };
 
@@ -43,7 +43,10 @@ Experts make_experts(const Form& form, Random& random) {
       auto down = at + (uint64_t)(2 * inner_rows() / kRows * block_bytes((Scheme)form.bits, kHidden));
       e.parts.insert(e.parts.end(), {at, at, down});
     } else {
-      for (Floats& part : w) e.parts.push_back((uint64_t)e.matrices.emplace_back(part, form.dtype).data());
+      for (int part = 0; part < 3; part++) {
+        auto& m = e.matrices.emplace_back(w[part], part < 2 ? kInner : kHidden, part < 2 ? kHidden : kInner, form.dtype);
+        e.parts.push_back((uint64_t)m.data()), e.scales.push_back((uint64_t)m.scales());
+      }
     }
     e.multipliers.insert(e.multipliers.end(), {1.f, 0.5f, 2.f});
   }
@@ -62,7 +65,7 @@ Floats run(const Form& form, const Experts& e, const Pairs& p, const Floats& x, 
   MoeArgs a{};
   a.scheme = form.bits ? form.bits : (int)form.dtype;
   a.hidden = kHidden, a.inner = kInner, a.limit = limit;
-  a.parts = e.parts.data(), a.multipliers = e.multipliers.data();
+  a.parts = e.parts.data(), a.scales = e.scales.data(), a.multipliers = e.multipliers.data();
   a.pair_start = p.start.data(), a.pair_row = p.row.data(), a.pair_weight = p.weight.data();
   a.pair_out = accumulate ? nullptr : p.out.data();
   a.y = y.data(), a.x = x.data();

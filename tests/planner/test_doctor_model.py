@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 import golden
 from colibri.config import EngineConfig
+from colibri.container.header import read_header
 from colibri.errors import ColibriError
 from colibri.hardware.iobench import DiskRate
 from colibri.llm import embedded_model
 from colibri.planner.doctor.case import Case, Depth, ModelFiles
 from colibri.planner.doctor.examine import CHECKS, examine
 from colibri.planner.doctor.finding import Finding, verdict
+from scripts import fp8
 
 OF_MODELS = [check for check in CHECKS if check[0].startswith(("model.", "text."))]
 
@@ -174,6 +176,19 @@ def test_deep_sees_weights_that_are_not_finite(tiny):
     assert "model.records" not in look(tiny)
     (found,) = look(tiny, Depth(deep=True))["model.records"]
     assert "not finite" in found.what
+
+
+def test_deep_sees_codes_of_fp8_that_are_no_numbers(tmp_path):
+    model = fp8.write(golden.tiny("glm_moe_dsa"), tmp_path / "fp8", fused=True)
+    assert "model.records" not in look(model, Depth(deep=True))
+    name = "model.layers.2.mlp.experts.down_proj"
+    info = read_header(model / "model.safetensors")[0][name]
+    with (model / "model.safetensors").open("r+b") as data:
+        data.seek(info.offset + info.nbytes - 1)
+        data.write(b"\x7f")
+    assert "model.records" not in look(model)
+    (found,) = look(model, Depth(deep=True))["model.records"]
+    assert name in found.what
 
 
 def test_only_hashes_see_damage_in_the_trunk(demo):

@@ -8,6 +8,7 @@ from pathlib import Path
 from colibri.container.header import TensorInfo
 from colibri.container.layerexperts import LayerExperts, from_pieces
 from colibri.container.pieces import collect_experts
+from colibri.container.scaled import paired
 from colibri.container.shards import read_shards
 from colibri.container.trunkinfo import Trunk, check_required, classify_all, unpacked
 from colibri.container.weights import WeightMap
@@ -25,7 +26,7 @@ def arranged(
     tensors: Mapping[str, TensorInfo], weights: WeightMap, path: Path
 ) -> tuple[Trunk, dict[int, LayerExperts]]:
     """Tensors as trunk and expert layers, all there and in shape."""
-    matched = classify_all(tensors.values(), weights, path)
+    matched = classify_all(paired(tensors).values(), weights, path)
     trunk = {t.name: unpacked(t) for t, match in matched if match.rule.role == "trunk"}
     check_required(trunk, weights, path)
     routed = [(t, m) for t, m in matched if m.rule.role == "expert"]

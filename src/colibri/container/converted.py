@@ -17,6 +17,7 @@ from colibri.container.manifest import (
     read_manifest,
     record_parts,
 )
+from colibri.container.scaled import paired
 from colibri.container.spec import (
     ALIGNMENT,
     MANIFEST_NAME,
@@ -52,7 +53,7 @@ def read_converted(
     tensors = _tensors(path, manifest, find_shards(path, others), cut_short)
     records = {key: t for name, t in tensors.items() if (key := parse_record_name(name))}
     rest = {n: t for n, t in tensors.items() if parse_record_name(n) is None}
-    trunk = _trunk(path, manifest, rest, weights)
+    trunk = _trunk(path, manifest, paired(rest), weights)
     check_required(trunk, weights, path)
     return trunk, _layers(path, manifest, records, weights.experts)
 

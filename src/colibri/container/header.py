@@ -28,7 +28,8 @@ DTYPE_BITS = {
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor on disk; `offset` counts from the start of the file."""
+    """A tensor on disk; `offset` counts from the start of the file. `scales`: of fp8 weights, once
+    they have been found (scaled.py)."""
 
     name: str
     dtype: str
@@ -36,6 +37,7 @@ class TensorInfo:
     file: Path
     offset: int
     nbytes: int
+    scales: TensorInfo | None = None
 
 
 def read_header(

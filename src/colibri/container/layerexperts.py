@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from colibri.container.header import TensorInfo
 from colibri.container.manifest import LayerSpec
-from colibri.container.pieces import FLOAT_DTYPES, ExpertPieces, Piece
+from colibri.container.pieces import ExpertPieces, Piece
+from colibri.container.scaled import ScaleGrid
 from colibri.container.spec import ALIGNMENT, align, down_offset
 from colibri.kernels.moe import ExpertLayout
 
@@ -46,14 +47,15 @@ class LayerExperts:
     record: bool
     draft: bool
     spans: tuple[tuple[Span, ...], ...]  # [expert]
-    offsets: tuple[tuple[int, int, int], ...]  # [expert], or a single entry that holds for all
+    offsets: tuple[tuple[int, ...], ...]  # [expert], or a single entry that holds for all
 
     def reads(self, expert: int) -> tuple[Span, ...]:
         """The reads that fill a slot with the expert."""
         return self.spans[expert]
 
-    def parts(self, expert: int) -> tuple[int, int, int]:
-        """Offsets in the slot: gate, up, down; in a record 0, 0, the blocks of down."""
+    def parts(self, expert: int) -> tuple[int, ...]:
+        """Offsets in the slot: gate, up, down and of fp8 their scales; in a record 0, 0, the blocks
+        of down."""
         return self.offsets[0 if self.record else expert]
 
 
@@ -87,12 +89,12 @@ def from_records(spec: LayerSpec, records: Sequence[TensorInfo]) -> LayerExperts
 
 def from_pieces(layer: int, experts: Sequence[ExpertPieces], draft: bool) -> LayerExperts:
     """A layer as downloaded."""
-    gate = experts[0][0]
+    gate, up, _ = experts[0]
     placed = [_place(pieces) for pieces in experts]
     return LayerExperts(
         layer=layer,
         num_experts=len(experts),
-        layout=ExpertLayout(FLOAT_DTYPES[gate.dtype], gate.cols, gate.rows),  # type: ignore[arg-type]
+        layout=ExpertLayout(gate.dtype, gate.cols, gate.rows, up.scales.first if up.scales else 0),
         slot_bytes=max(sum(s.nbytes for s in spans) for spans, _ in placed),
         record=False,
         draft=draft,
@@ -101,25 +103,25 @@ def from_pieces(layer: int, experts: Sequence[ExpertPieces], draft: bool) -> Lay
     )
 
 
-def _place(pieces: ExpertPieces) -> tuple[tuple[Span, ...], tuple[int, int, int]]:
-    """As few page-aligned reads as the layout allows, and where the three matrices land."""
+def _place(pieces: ExpertPieces) -> tuple[tuple[Span, ...], tuple[int, ...]]:
+    """As few page-aligned reads as the layout allows, and where the matrices and scales land."""
     spans: list[Span] = []
     offsets: dict[int, int] = {}
-    for run in _runs(pieces):
+    parts: list[Piece | ScaleGrid] = [*pieces, *(p.scales for p in pieces if p.scales)]
+    for run in _runs(parts):
         begin = run[0].offset // ALIGNMENT * ALIGNMENT
         needed = max(p.offset + p.nbytes for p in run) - begin
         slot = spans[-1].slot_offset + spans[-1].nbytes if spans else 0
         spans.append(Span(run[0].file, begin, align(needed), slot, needed))
         for p in run:
             offsets[id(p)] = slot + p.offset - begin
-    gate, up, down = (offsets[id(p)] for p in pieces)
-    return tuple(spans), (gate, up, down)
+    return tuple(spans), tuple(offsets[id(p)] for p in parts)
 
 
-def _runs(pieces: ExpertPieces) -> list[list[Piece]]:
-    """Pieces in file order, grouped where the gap is small."""
-    runs: list[list[Piece]] = []
-    for piece in sorted(pieces, key=lambda p: (str(p.file), p.offset)):
+def _runs(parts: Iterable[Piece | ScaleGrid]) -> list[list[Piece | ScaleGrid]]:
+    """In file order, grouped where the gap is small."""
+    runs: list[list[Piece | ScaleGrid]] = []
+    for piece in sorted(parts, key=lambda p: (str(p.file), p.offset)):
         last = runs[-1][-1] if runs else None
         if (
             last

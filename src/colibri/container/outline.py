@@ -1,24 +1,27 @@
 """A checkpoint that is not all there, from its headers: enough to plan with, before a download.
 
 Shards may end behind their header. Where an index names shards that are missing, their tensors
-follow from the config: shapes from the family's weight map, one dtype for all.
+follow from the config: shapes from the family's weight map, one dtype for all but those for which
+the index names scales, too: they are fp8.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colibri.container.checkpoint import arranged
+from colibri.container.dtypes import CODES, SCALES
 from colibri.container.header import DTYPE_BITS, TensorInfo
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.pieces import stored_shape
 from colibri.container.shards import read_outlines
 from colibri.container.trunkinfo import Trunk
-from colibri.container.weights import Match, WeightMap
+from colibri.container.weights import WeightMap
 from colibri.errors import UnsupportedModelError
+from colibri.kernels.fp8 import scale_shape
 
 if TYPE_CHECKING:
     from colibri.container.reader import Container
@@ -31,8 +34,8 @@ def read_outline(
 ) -> tuple[Trunk, dict[int, LayerExperts]]:
     """As read_checkpoint; offsets in shards that are missing mean nothing."""
 
-    def absent(index: Mapping[str, str]) -> dict[str, TensorInfo]:
-        return _imagined(path, index, weights, _dtype(config)) if index else {}
+    def absent(index: Mapping[str, str], names: Collection[str]) -> dict[str, TensorInfo]:
+        return _imagined(path, index, names, weights, _dtype(config)) if index else {}
 
     return arranged(read_outlines(path, absent, others), weights, path)
 
@@ -41,8 +44,8 @@ def without_data(container: Container) -> tuple[int, int]:
     """How many of the model's files are missing or end before their last tensor does, and how many
     there are."""
     ends: dict[Path, int] = {}
-    for t in container.trunk.values():
-        ends[t.file] = max(ends.get(t.file, 0), t.offset + t.info.nbytes)
+    for file, end in (place for t in container.trunk.values() for place in t.ends):
+        ends[file] = max(ends.get(file, 0), end)
     for layer in container.expert_layers().values():
         for span in (span for spans in layer.spans for span in spans):
             ends[span.file] = max(ends.get(span.file, 0), span.offset + span.needed)
@@ -56,35 +59,52 @@ def _dtype(config: Mapping[str, Any]) -> str:
     levels = [config, text] if isinstance(text, dict) else [config]
     for level in levels:
         quantised = level.get("quantization_config")
-        if isinstance(quantised, dict):
+        if isinstance(quantised, dict) and quantised.get("quant_method") != "fp8":
             raise UnsupportedModelError(
                 f"config.json: quantization_config: {quantised.get('quant_method')!r} weights are "
-                "not supported; use a BF16, F16 or F32 release of the model"
+                "not supported; use a BF16, F16, F32 or block-scaled fp8 release of the model"
             )
     said = (level.get(key) for level in levels for key in ("dtype", "torch_dtype"))
     return next((_DTYPES[name] for name in said if name in _DTYPES), "BF16")
 
 
 def _imagined(
-    path: Path, index: Mapping[str, str], weights: WeightMap, dtype: str
+    path: Path, index: Mapping[str, str], names: Collection[str], weights: WeightMap, dtype: str
 ) -> dict[str, TensorInfo]:
     """Tensors one after the other in their shard; those of no known shape are not loaded and left
-    out."""
+    out. names: of all tensors, also in shards that are here."""
     tensors: dict[str, TensorInfo] = {}
     ends: dict[str, int] = {}
     for name, file in sorted(index.items()):
-        match = weights.classify(name)
-        shape = () if match is None else _shape(name, match, weights)
-        if shape is None:
+        found = _imagined_one(name, names, weights, dtype)
+        if found is None:
             continue
-        nbytes = DTYPE_BITS[dtype] // 8 * math.prod(shape)
+        own, shape = found
+        nbytes = DTYPE_BITS[own] // 8 * math.prod(shape)
         begin = ends.get(file, 0)
-        tensors[name] = TensorInfo(name, dtype, shape, path / file, begin, nbytes)
+        tensors[name] = TensorInfo(name, own, shape, path / file, begin, nbytes)
         ends[file] = begin + nbytes
     return tensors
 
 
-def _shape(name: str, match: Match, weights: WeightMap) -> tuple[int, ...] | None:
+def _imagined_one(
+    name: str, names: Collection[str], weights: WeightMap, dtype: str
+) -> tuple[str, tuple[int, ...]] | None:
+    base = name.removesuffix(SCALES)
+    if base == name or base not in names:
+        shape = _shape(name, weights)
+        fp8 = name + SCALES in names and shape
+        return None if shape is None else (CODES if fp8 else dtype, shape)
+    shape = _shape(base, weights)
+    # Scales of what is not known are not needed to say so.
+    return ("F32", (*shape[:-2], *scale_shape(*shape[-2:]))) if shape else None
+
+
+def _shape(name: str, weights: WeightMap) -> tuple[int, ...] | None:
+    """None: not loaded."""
+    match = weights.classify(name)
+    if match is None:
+        return ()  # refused by name with all else that does not fit
     if match.rule.role != "expert":
         return weights.required.get(name)
     shape = None if match.layer is None else weights.experts.get(match.layer)

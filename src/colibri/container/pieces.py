@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from colibri.container.dtypes import FloatDtype, weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
+from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError, UnsupportedModelError
+from colibri.kernels.moe import Fp8Scheme
 
 PARTS = ("gate", "up", "down")
-FLOAT_DTYPES = {"BF16": "bf16", "F16": "f16", "F32": "f32"}
 
 
 @dataclass(frozen=True)
@@ -23,22 +25,13 @@ class Piece:
     file: Path
     offset: int
     nbytes: int
-    dtype: str  # safetensors name
+    dtype: FloatDtype | Fp8Scheme
     rows: int
     cols: int
+    scales: ScaleGrid | None = None  # of fp8
 
 
 ExpertPieces = tuple[Piece, Piece, Piece]  # gate, up, down
-
-
-def float_dtype(info: TensorInfo) -> str:
-    """bf16, f16 or f32; any other dtype is refused by name."""
-    if info.dtype not in FLOAT_DTYPES:
-        raise UnsupportedModelError(
-            f"{info.file}: tensor {shown(info.name)}: {info.dtype} weights are not supported; "
-            "use a BF16, F16 or F32 release of the model"
-        )
-    return FLOAT_DTYPES[info.dtype]
 
 
 def collect_experts(
@@ -79,7 +72,7 @@ def _layer(
 
 def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple[int, str, Piece]]:
     """(expert, part, piece) of everything that one tensor holds."""
-    float_dtype(info)
+    dtype = weight_dtype(info)
     part = match.rule.part
     expected = stored_shape(match, shape)
     rows, cols = expected[-2:]
@@ -96,7 +89,8 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
     size = info.nbytes // len(experts)
     for i, expert in enumerate(experts):
         offset = info.offset + i * size
-        piece = Piece(info.name, info.file, offset, size, info.dtype, rows, cols)
+        scales = scale_grid(info, i) if info.scales else None
+        piece = Piece(info.name, info.file, offset, size, dtype, rows, cols, scales)
         if part == "gate_up":
             yield from ((expert, name, half) for name, half in _halves(piece))
         else:
@@ -114,7 +108,11 @@ def stored_shape(match: Match, shape: ExpertShape) -> tuple[int, ...]:
 
 def _halves(both: Piece) -> tuple[tuple[str, Piece], tuple[str, Piece]]:
     gate = replace(both, nbytes=both.nbytes // 2, rows=both.rows // 2)
-    return ("gate", gate), ("up", replace(gate, offset=both.offset + gate.nbytes))
+    up = replace(gate, offset=both.offset + gate.nbytes)
+    if both.scales:
+        gate = replace(gate, scales=both.scales.of_rows(0, gate.rows))
+        up = replace(up, scales=both.scales.of_rows(gate.rows, both.rows))
+    return ("gate", gate), ("up", up)
 
 
 def _check_shape(info: TensorInfo, expected: tuple[int, ...]) -> None:

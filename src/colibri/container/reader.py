@@ -20,11 +20,13 @@ from colibri.container.files import list_names, shown
 from colibri.container.jsonfile import read_json
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.outline import read_outline
+from colibri.container.scaled import check_quantization
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
 from colibri.container.weights import WeightMap
 from colibri.errors import ContainerError
-from colibri.kernels.packing import NonFiniteError, check_finite
+from colibri.kernels.fp8 import Fp8Matrix
+from colibri.kernels.packing import NonFiniteError, check_finite, check_fp8, decode_fp8
 
 _ARRAYS = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 _Read = Callable[[Path, int, int], npt.NDArray[np.uint8]]
@@ -74,17 +76,31 @@ class Container:
         return None
 
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """Rows start..stop (first dimension) as float32, float16 or uint16 (bf16), all finite."""
+        """Rows start..stop (first dimension) as float32 (also of fp8), float16 or uint16 (bf16),
+        all finite."""
+        if self.info(name).is_fp8:
+            return self._decoded(name, start, stop)
         return self._finite(name, self._rows(name, start, stop, self.files.read), start)
 
     def borrow_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """The same in memory that the calling thread's next read uses again, and not checked:
-        packing will."""
+        packing will. Of fp8 it is fresh memory."""
+        if self.info(name).is_fp8:
+            return self._decoded(name, start, stop)
         return self._rows(name, start, stop, self.files.borrow)
+
+    def read_fp8(self, name: str, start: int, stop: int) -> Fp8Matrix:
+        """Rows start..stop of an fp8 matrix as stored, all finite."""
+        w = self._fp8(name, start, stop, self.files.read)
+        with self._naming(name, start):
+            check_fp8(w)
+        return w
 
     def read_all(self, name: str) -> npt.NDArray[Any]:
         """A whole unpacked tensor, of any number of dimensions, all finite."""
         t = self._tensor(name)
+        if t.scales:
+            return self._decoded(name, 0, t.info.shape[0])
         return self._finite(name, _array(t, t.info.shape, 0, self.files.read), 0)
 
     def read_packed(
@@ -99,24 +115,42 @@ class Container:
     def _rows(self, name: str, start: int, stop: int, read: _Read) -> npt.NDArray[Any]:
         t = self._tensor(name)
         shape = t.info.shape
-        if not shape or not 0 <= start <= stop <= shape[0]:
-            raise ValueError(f"rows {start}..{stop} of {name} {shape}")
+        _check_rows(t.info, start, stop)
         row = t.info.nbytes // max(shape[0], 1)
         return _array(t, (stop - start, *shape[1:]), start * row, read)
+
+    def _fp8(self, name: str, start: int, stop: int, read: _Read) -> Fp8Matrix:
+        t = self._tensor(name)
+        _check_rows(t.info, start, stop)
+        assert t.scales is not None
+        grid, cols = t.scales.of_rows(start, stop), t.info.shape[1]
+        scales = grid.array(self.files.read(grid.file, grid.offset, grid.nbytes))
+        codes = read(t.file, t.offset + start * cols, (stop - start) * cols)
+        return Fp8Matrix(codes.reshape(-1, cols), scales, grid.first)
+
+    def _decoded(self, name: str, start: int, stop: int) -> npt.NDArray[np.float32]:
+        w = self._fp8(name, start, stop, self.files.borrow)
+        with self._naming(name, start):
+            return decode_fp8(w)
 
     def _finite(self, name: str, a: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
         """Arithmetic with a weight that is not finite is not always loud: an infinite gate is
         open."""
         if a.size == 0:
             return a
-        try:
+        with self._naming(name, first_row):
             check_finite(a.reshape(-1, a.shape[-1] if a.ndim else 1))
+        return a
+
+    @contextlib.contextmanager
+    def _naming(self, name: str, first_row: int) -> Iterator[None]:
+        try:
+            yield
         except NonFiniteError as e:
             raise ContainerError(
                 f"{self._tensor(name).file}: tensor {shown(name)}: the weight at row "
                 f"{first_row + e.row}, column {e.col} is not finite: the file is damaged"
             ) from None
-        return a
 
     def _tensor(self, name: str) -> TrunkTensor:
         try:
@@ -154,10 +188,12 @@ def open_container(
     with _no_collection():
         if converted:
             trunk, layers = read_converted(path, weights, others, cut_short=incomplete)
-        elif incomplete:
-            trunk, layers = read_outline(path, config, weights, others)
         else:
-            trunk, layers = read_checkpoint(path, weights, others)
+            check_quantization(config)
+            if incomplete:
+                trunk, layers = read_outline(path, config, weights, others)
+            else:
+                trunk, layers = read_checkpoint(path, weights, others)
     return Container(
         path,
         config,
@@ -168,6 +204,11 @@ def open_container(
         layers,
         DirectFiles(direct),
     )
+
+
+def _check_rows(info: TrunkInfo, start: int, stop: int) -> None:
+    if not info.shape or not 0 <= start <= stop <= info.shape[0]:
+        raise ValueError(f"rows {start}..{stop} of {info.name} {info.shape}")
 
 
 def _array(t: TrunkTensor, shape: tuple[int, ...], offset: int, read: _Read) -> npt.NDArray[Any]:

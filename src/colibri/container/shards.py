@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
@@ -40,12 +40,13 @@ def read_shards(directory: Path, others: Sequence[Path] = ()) -> dict[str, Tenso
 
 def read_outlines(
     directory: Path,
-    absent: Callable[[Mapping[str, str]], dict[str, TensorInfo]],
+    absent: Callable[[Mapping[str, str], Collection[str]], dict[str, TensorInfo]],
     others: Sequence[Path] = (),
 ) -> dict[str, TensorInfo]:
     """The same of a checkpoint that is not all there: shards may be cut short behind their header.
 
-    With an index, shards may be missing; `absent` gives their tensors from {name: shard}.
+    With an index, shards may be missing; `absent` gives their tensors from {name: shard}, and the
+    names of all.
     """
     names = list_names(directory)
     found = find_shards(directory, others)
@@ -58,7 +59,7 @@ def read_outlines(
     here = sorted(set(index.values()) & found.keys())
     tensors = _merge(directory, [found[name] for name in here], cut_short=True)
     _check_places(directory, {n: f for n, f in index.items() if f in here}, tensors)
-    return tensors | absent({n: f for n, f in index.items() if f not in here})
+    return tensors | absent({n: f for n, f in index.items() if f not in here}, index.keys())
 
 
 def _index(directory: Path, names: list[str]) -> dict[str, str] | None:

@@ -62,6 +62,8 @@ def load_matrix(
         return _stored(c, info, start, stop, slabs)
     if isinstance(bits, int) and bits in _SCHEMES:
         return _quantised(c, info, _SCHEMES[bits], start, stop, slabs)
+    if info.is_fp8:
+        return c.read_fp8(name, start, stop)
     return DenseMatrix(c.read_rows(name, start, stop))
 
 
@@ -170,7 +172,7 @@ def _pieces(
 
     The rows are borrowed: they hold until the next piece is asked for.
     """
-    row = info.nbytes // info.shape[0]
+    row = info.decoded_bytes // info.shape[0]
     step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
     size = block_bytes(scheme, info.shape[1])
     for first in range(start, stop, step):

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from colibri.container.dtypes import FloatDtype, weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
-from colibri.container.pieces import float_dtype
+from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import Match, WeightMap
 from colibri.errors import ContainerError
+from colibri.kernels.moe import FP8_SCHEMES, Fp8Scheme
+from colibri.kernels.packing import Scheme
 
-StoredDtype = Literal["f32", "f16", "bf16", "int4-gs64", "int8-gs64"]
+StoredDtype = FloatDtype | Fp8Scheme | Scheme
 _PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
 
 
 @dataclass(frozen=True)
 class TrunkInfo:
-    """`shape` is the logical one; `nbytes` what is stored; `multiplier` is 1 unless packed."""
+    """`shape` is the logical one; `nbytes` what is stored, with the scales of fp8; `multiplier` is
+    1 unless packed."""
 
     name: str
     dtype: StoredDtype
@@ -32,21 +37,48 @@ class TrunkInfo:
         """None unless packed."""
         return _PACKED_BITS.get(self.dtype)
 
+    @property
+    def is_fp8(self) -> bool:
+        return self.dtype in FP8_SCHEMES
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Of the weights as read_rows gives them: fp8 as float32."""
+        return 4 * math.prod(self.shape) if self.is_fp8 else self.nbytes
+
 
 @dataclass(frozen=True)
 class TrunkTensor:
     info: TrunkInfo
     file: Path
     offset: int
+    scales: ScaleGrid | None = None  # of fp8
+
+    @property
+    def ends(self) -> Iterator[tuple[Path, int]]:
+        """Where in its files it ends."""
+        if self.scales is None:
+            yield self.file, self.offset + self.info.nbytes
+        else:
+            yield self.file, self.offset + math.prod(self.info.shape)
+            yield self.scales.file, self.scales.offset + self.scales.nbytes
 
 
 Trunk = Mapping[str, TrunkTensor]
 
 
 def unpacked(t: TensorInfo) -> TrunkTensor:
-    """A trunk tensor in its source dtype; others than bf16, f16 and f32 are refused."""
-    info = TrunkInfo(t.name, float_dtype(t), t.shape, t.nbytes)  # type: ignore[arg-type]
-    return TrunkTensor(info, t.file, t.offset)
+    """A trunk tensor in its source dtype; others than bf16, f16, f32 and fp8 are refused."""
+    dtype = weight_dtype(t)
+    if t.scales is None:
+        return TrunkTensor(TrunkInfo(t.name, dtype, t.shape, t.nbytes), t.file, t.offset)
+    if len(t.shape) != 2:
+        raise ContainerError(
+            f"{t.file}: tensor {shown(t.name)}: fp8 of shape {list(t.shape)}; outside of experts "
+            "only matrices are"
+        )
+    info = TrunkInfo(t.name, dtype, t.shape, t.nbytes + t.scales.nbytes)
+    return TrunkTensor(info, t.file, t.offset, scale_grid(t))
 
 
 def classify_all(
@@ -74,7 +106,7 @@ def _refuse_quantised(matched: Iterable[tuple[TensorInfo, Match]]) -> None:
     """Where weights are of a dtype that needs companions (scales), those are not the news."""
     for t, match in matched:
         if match.rule.role != "drop" and t.dtype != "U8":
-            float_dtype(t)
+            weight_dtype(t)
 
 
 def check_required(trunk: Trunk, weights: WeightMap, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from colibri.container.dtypes import weight_dtype
 from colibri.container.manifest import (
     FileEntry,
     LayerSpec,
@@ -30,13 +31,22 @@ def build_manifest(plan: Plan, policy: Policy, journal: Journal, inventory: Inve
         format_version=FORMAT_VERSION,
         family=journal.params["family"],
         source=Source(files=[SourceFile(f.name, f.size) for f in inventory.files]),
-        quantization=policy.quantization(),
+        quantization={**policy.quantization(), "source": _source_dtypes(plan)},
         packed=[p for s in plan.trunk for p in _packed(s, journal.finished[s.name])],
         experts=_layers(plan.experts),
         files=files,
         tool=Tool("colibri", _version()),
         params=dict(journal.params),
     )
+
+
+def _source_dtypes(plan: Plan) -> dict[str, list[str]]:
+    """What the weights were before."""
+    experts = {weight_dtype(t) for s in plan.experts for t in s.source.tensors.values()}
+    tensors = [t.info for s in plan.trunk for t in s.tensors]
+    scales = {t.scales.name for t in tensors if t.scales}
+    trunk = {weight_dtype(t) for t in tensors if t.name not in scales}
+    return {"experts": sorted(experts), "trunk": sorted(trunk)}
 
 
 def _packed(shard: TrunkShard, finished: Finished) -> list[PackedTensor]:

@@ -13,7 +13,7 @@ from colibri.container.weights import Kind
 from colibri.container.writer import OutTensor, shard_header
 from colibri.convert.policy import Policy
 from colibri.convert.selection import Selection
-from colibri.convert.source import NUMPY_DTYPES, LayerSource
+from colibri.convert.source import NUMPY_DTYPES, LayerSource, files_of
 from colibri.kernels.packing import Scheme, packed_bytes
 
 MAX_SHARD_BYTES = 2 << 30
@@ -54,11 +54,11 @@ class TrunkShard:
 
     @cached_property
     def source_bytes(self) -> int:
-        return sum(t.info.nbytes for t in self.tensors)
+        return sum(_read_bytes(t) for t in self.tensors)
 
     @cached_property
     def source_files(self) -> frozenset[str]:
-        return frozenset(t.info.file.name for t in self.tensors)
+        return frozenset(name for t in self.tensors for name in files_of(t.info))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class ExpertShard:
 
     @cached_property
     def source_files(self) -> frozenset[str]:
-        return frozenset(m.info.file.name for e in self.experts for m in self.source.matrices(e))
+        matrices = (m for e in self.experts for m in self.source.matrices(e))
+        return frozenset(name for m in matrices for name in m.files)
 
 
 Shard = TrunkShard | ExpertShard
@@ -114,11 +115,24 @@ class Plan:
 def make_plan(selection: Selection, policy: Policy) -> Plan:
     """Depends on the tensors only, not on the files they lie in."""
     tensors = [
-        TrunkTensor(info, policy.trunk_scheme(info, kind))
+        tensor
         for info, kind in sorted(selection.trunk, key=_natural)
+        for tensor in _stored(info, policy.trunk_scheme(info, kind))
     ]
     experts = [s for layer in selection.layers for s in _layer_shards(layer, policy)]
     return Plan(tuple(_trunk_shards(tensors)), tuple(experts))
+
+
+def _stored(info: TensorInfo, scheme: Scheme | None) -> list[TrunkTensor]:
+    """With its scales, where it stays fp8."""
+    scales = [TrunkTensor(info.scales, None)] if info.scales and scheme is None else []
+    return [TrunkTensor(info, scheme), *scales]
+
+
+def _read_bytes(tensor: TrunkTensor) -> int:
+    """Scales of what is packed are read with it; others are tensors of their own."""
+    scales = tensor.info.scales if tensor.scheme else None
+    return tensor.info.nbytes + (scales.nbytes if scales else 0)
 
 
 def _natural(item: tuple[TensorInfo, Kind]) -> tuple[list[tuple[int, str]], str]:

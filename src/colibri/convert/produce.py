@@ -17,15 +17,16 @@ from colibri.convert.source import (
     Weights,
     check_finite,
     flat_pieces,
-    not_finite,
+    floats,
+    naming_the_element,
     row_pieces,
     whole,
 )
+from colibri.kernels.fp8 import Fp8Matrix
 from colibri.kernels.packing import (
     BLOCK_ROWS,
     NO_SCALES,
     U8,
-    NonFiniteError,
     ScaleRange,
     Scheme,
     block_bytes,
@@ -60,7 +61,7 @@ def trunk_chunks(shard: TrunkShard, multipliers: dict[str, float]) -> Generator[
 def _pieces_of(tensor: TrunkTensor) -> list[Piece]:
     """What is read of a tensor in the usual case, in order."""
     if tensor.scheme is None:
-        return list(flat_pieces(tensor.info))
+        return _pieces_as_stored(tensor)
     pieces = list(row_pieces(whole(tensor.info)))
     return pieces if tensor.out.nbytes <= _HELD_BYTES else 2 * pieces
 
@@ -72,10 +73,16 @@ def _reading(source: Source, pieces: list[Piece]) -> Iterator[Iterator[Read]]:
 
 
 def _as_stored(tensor: TrunkTensor, reads: Iterator[Read]) -> Iterator[Chunk]:
-    for _ in flat_pieces(tensor.info):
+    for _ in _pieces_as_stored(tensor):
         piece, weights = next(reads)
         check_finite(piece, weights)
-        yield weights.reshape(-1).view(np.uint8)
+        stored = weights.codes if isinstance(weights, Fp8Matrix) else weights
+        yield stored.reshape(-1).view(np.uint8)
+
+
+def _pieces_as_stored(tensor: TrunkTensor) -> list[Piece]:
+    info = tensor.info
+    return list(flat_pieces(info) if info.scales is None else row_pieces(whole(info)))
 
 
 def _packed(
@@ -90,8 +97,8 @@ def _packed(
             packed, found = _pack_piece(piece, weights, scheme, 1.0)
             held.append(packed)
         else:
-            check_finite(piece, weights)
-            found = scale_range(weights, scheme)
+            with naming_the_element(piece):
+                found = scale_range(floats(weights), scheme)
         total = total.merged(found)
     multiplier = multiplier_for(total)
     if not held:
@@ -106,15 +113,13 @@ def _packed(
 def _pack_piece(
     piece: Piece, weights: Weights, scheme: Scheme, multiplier: float
 ) -> tuple[U8, ScaleRange]:
-    out = np.empty(packed_bytes(scheme, *weights.shape), np.uint8)
+    out = np.empty(packed_bytes(scheme, piece.rows, piece.cols), np.uint8)
     return out, _pack(piece, weights, scheme, multiplier, out)
 
 
 def _pack(piece: Piece, weights: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
-    try:
-        return try_pack(weights, scheme, multiplier, out)
-    except NonFiniteError:
-        raise not_finite(piece, weights) from None
+    with naming_the_element(piece):
+        return try_pack(floats(weights), scheme, multiplier, out)
 
 
 def expert_chunks(shard: ExpertShard) -> Generator[Chunk]:

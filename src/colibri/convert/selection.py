@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from colibri.container.dtypes import weight_dtype
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
+from colibri.container.scaled import paired
 from colibri.container.weights import ExpertShape, Kind, Match, Part, WeightMap
-from colibri.convert.source import NUMPY_DTYPES, LayerSource
+from colibri.convert.source import LayerSource
 from colibri.errors import ContainerError, UnsupportedModelError
 
 _LISTED = 8
@@ -38,9 +40,11 @@ def select(tensors: Iterable[TensorInfo], weights: WeightMap) -> Selection:
 
 
 def _known(tensors: Iterable[TensorInfo], weights: WeightMap) -> list[tuple[TensorInfo, Match]]:
-    matched = [(info, weights.classify(info.name)) for info in tensors]
+    whole = paired({info.name: info for info in tensors}).values()
+    matched = [(info, weights.classify(info.name)) for info in whole]
     kept = [(info, m) for info, m in matched if m is not None and m.rule.role != "drop"]
-    _check_dtypes(info for info, _ in kept)  # first: its companions (scales) are unknown names
+    for info, _ in kept:  # first: the companions of other dtypes are unknown names
+        weight_dtype(info)
     unknown = [shown(info.name) for info, match in matched if match is None]
     if unknown:
         raise UnsupportedModelError(
@@ -48,15 +52,6 @@ def _known(tensors: Iterable[TensorInfo], weights: WeightMap) -> list[tuple[Tens
             "converting without them could change the model's answers"
         )
     return kept
-
-
-def _check_dtypes(tensors: Iterable[TensorInfo]) -> None:
-    bad = [f"{shown(t.name)} ({t.dtype})" for t in tensors if t.dtype not in NUMPY_DTYPES]
-    if bad:
-        raise UnsupportedModelError(
-            f"{len(bad)} tensors have a dtype that cannot be converted yet: {_list(bad)}; "
-            f"known are {', '.join(NUMPY_DTYPES)}"
-        )
 
 
 def _check_trunk(trunk: Mapping[str, TensorInfo], required: Mapping[str, tuple[int, ...]]) -> None:

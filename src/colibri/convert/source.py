@@ -1,4 +1,5 @@
-"""Reading a checkpoint's tensors a few MB at a time: matrices in blocks of rows."""
+"""Reading a checkpoint's tensors a few MB at a time: matrices in blocks of rows, those in fp8 with
+the scales of these rows."""
 
 from __future__ import annotations
 
@@ -13,17 +14,22 @@ import numpy.typing as npt
 from colibri.container.direct import DirectFiles
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
+from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import ExpertShape, Part
 from colibri.convert.pipeline import each_ahead
 from colibri.errors import ContainerError
-from colibri.kernels.packing import BLOCK_ROWS, NonFiniteError, scale_range
+from colibri.kernels.fp8 import Fp8Matrix
+from colibri.kernels.packing import BLOCK_ROWS, NonFiniteError, check_fp8, decode_fp8, scale_range
 
-Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
+Floats = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16); of scales also uint8 (ue8m0)
+Weights = Floats | Fp8Matrix
 
 NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype("<u2"),
     "F16": np.dtype("<f2"),
     "F32": np.dtype("<f4"),
+    "F8_E4M3": np.dtype("u1"),
+    "F8_E8M0": np.dtype("u1"),
 }
 BLOCK_BYTES = 4 << 20
 _READERS = 3  # a single read at a time does not fill a fast disk's queue
@@ -39,10 +45,16 @@ class MatrixSlice:
     offset: int  # in the file
     rows: int
     cols: int
+    scales: ScaleGrid | None = None  # of fp8
 
     @property
     def nbytes(self) -> int:
-        return self.rows * self.cols * NUMPY_DTYPES[self.info.dtype].itemsize
+        own = self.rows * self.cols * NUMPY_DTYPES[self.info.dtype].itemsize
+        return own + (self.scales.nbytes if self.scales else 0)
+
+    @property
+    def files(self) -> set[str]:
+        return files_of(self.info)
 
 
 @dataclass(frozen=True)
@@ -63,16 +75,15 @@ class LayerSource:
         gate = self._slice(expert, "gate_up", 0, inner, hidden)
         return gate, self._slice(expert, "gate_up", inner, inner, hidden), down
 
-    def files(self, expert: int) -> set[str]:
-        return {m.info.file.name for m in self.matrices(expert)}
-
     def _slice(self, expert: int, part: Part, row: int, rows: int, cols: int) -> MatrixSlice:
         info = self._tensor(expert, part)
         assert info is not None  # the plan checked that every part is there
         row_bytes = cols * NUMPY_DTYPES[info.dtype].itemsize
         fused = (None, part) in self.tensors
         start = info.offset + (expert * info.nbytes // info.shape[0] if fused else 0)
-        return MatrixSlice(info, start + row * row_bytes, rows, cols)
+        grid = scale_grid(info, expert if fused else 0) if info.scales else None
+        scales = grid.of_rows(row, row + rows) if grid else None
+        return MatrixSlice(info, start + row * row_bytes, rows, cols, scales)
 
     def _tensor(self, expert: int, part: Part) -> TensorInfo | None:
         return self.tensors.get((None, part)) or self.tensors.get((expert, part))
@@ -87,19 +98,23 @@ class Piece:
     rows: int
     cols: int
     first_row: int  # in the matrix
+    scales: ScaleGrid | None = None  # of fp8: of these rows
 
     @property
     def nbytes(self) -> int:
+        """Without the scales."""
         return self.rows * self.cols * NUMPY_DTYPES[self.info.dtype].itemsize
 
 
 def row_pieces(m: MatrixSlice) -> Iterator[Piece]:
-    """Whole row blocks, of about 4 MB."""
+    """Whole row blocks, of about 4 MB; of fp8 less, which becomes more when it is decoded."""
     row_bytes = m.cols * NUMPY_DTYPES[m.info.dtype].itemsize
-    step = max(BLOCK_ROWS, BLOCK_BYTES // max(1, row_bytes) // BLOCK_ROWS * BLOCK_ROWS)
+    block_bytes = BLOCK_BYTES if m.scales is None else BLOCK_BYTES // 2
+    step = max(BLOCK_ROWS, block_bytes // max(1, row_bytes) // BLOCK_ROWS * BLOCK_ROWS)
     for row in range(0, m.rows, step):
         count = min(step, m.rows - row)
-        yield Piece(m.info, m.offset + row * row_bytes, count, m.cols, row)
+        scales = m.scales.of_rows(row, row + count) if m.scales else None
+        yield Piece(m.info, m.offset + row * row_bytes, count, m.cols, row, scales)
 
 
 def flat_pieces(info: TensorInfo) -> Iterator[Piece]:
@@ -112,7 +127,12 @@ def flat_pieces(info: TensorInfo) -> Iterator[Piece]:
 
 def whole(info: TensorInfo) -> MatrixSlice:
     rows, cols = info.shape
-    return MatrixSlice(info, info.offset, rows, cols)
+    return MatrixSlice(info, info.offset, rows, cols, scale_grid(info) if info.scales else None)
+
+
+def files_of(info: TensorInfo) -> set[str]:
+    """Where a tensor and its scales lie."""
+    return {t.file.name for t in (info, info.scales) if t is not None}
 
 
 class Source:
@@ -122,7 +142,7 @@ class Source:
         self._files = DirectFiles()
 
     def read(self, piece: Piece) -> Weights:
-        """A fresh array [rows, cols]."""
+        """A fresh array [rows, cols], or a matrix in fp8."""
         return self._read([piece])[0]
 
     def read_all(self, pieces: Iterable[Piece]) -> Generator[Weights]:
@@ -136,7 +156,14 @@ class Source:
         first, last = group[0], group[-1]
         nbytes = last.offset + last.nbytes - first.offset
         data = self._files.read(first.info.file, first.offset, nbytes)
-        return [_array(p, data[p.offset - first.offset :][: p.nbytes]) for p in group]
+        return [self._weights(p, data[p.offset - first.offset :][: p.nbytes]) for p in group]
+
+    def _weights(self, piece: Piece, data: npt.NDArray[np.uint8]) -> Weights:
+        array, grid = _array(piece, data), piece.scales
+        if grid is None:
+            return array
+        scales = grid.array(self._files.read(grid.file, grid.offset, grid.nbytes))
+        return Fp8Matrix(array, scales, grid.first)
 
     def close(self) -> None:
         self._files.close()
@@ -159,34 +186,43 @@ def _neighbours(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield group
 
 
-def _array(piece: Piece, data: npt.NDArray[np.uint8]) -> Weights:
+def _array(piece: Piece, data: npt.NDArray[np.uint8]) -> Floats:
     dtype = NUMPY_DTYPES[piece.info.dtype]
     if data.ctypes.data % dtype.itemsize:  # behind a neighbour of narrower elements
         data = data.copy()
     return data.view(dtype).reshape(piece.rows, piece.cols)
 
 
+def floats(weights: Weights) -> Floats:
+    """What can be packed: of fp8 its float32 values. Raises NonFiniteError."""
+    return decode_fp8(weights) if isinstance(weights, Fp8Matrix) else weights
+
+
 def check_finite(piece: Piece, weights: Weights) -> None:
-    """Refuse a weight that is not finite, by tensor and place."""
-    flat = weights.reshape(-1)
-    bulk = flat.size - flat.size % _CHECKED_COLS
+    """Refuse a weight that is not finite, by tensor and place. Scales in ue8m0 are looked at with
+    their weights."""
+    if isinstance(weights, Fp8Matrix):
+        with naming_the_element(piece):
+            check_fp8(weights)
+    elif weights.dtype != np.uint8:
+        flat = weights.reshape(-1)
+        bulk = flat.size - flat.size % _CHECKED_COLS
+        for start, part in ((0, flat[:bulk].reshape(-1, _CHECKED_COLS)), (bulk, flat[None, bulk:])):
+            if part.size:
+                with naming_the_element(piece, start):
+                    scale_range(part, "int8-gs64")  # looks at every weight, on all cores
+
+
+@contextlib.contextmanager
+def naming_the_element(piece: Piece, start: int = 0) -> Iterator[None]:
+    """Turn the kernels' refusal of a weight, in what begins with element `start` of the piece, into
+    an error that names its place in the tensor."""
     try:
-        if bulk:  # the kernel that looks for scales looks at every weight, on all cores
-            scale_range(flat[:bulk].reshape(-1, _CHECKED_COLS), "int8-gs64")
-        if bulk < flat.size:
-            scale_range(flat[bulk:].reshape(1, -1), "int8-gs64")
-    except NonFiniteError:
-        raise not_finite(piece, weights) from None
-
-
-def not_finite(piece: Piece, weights: Weights) -> ContainerError:
-    """The error for the first weight in the piece that is not finite."""
-    bf16 = weights.dtype == np.uint16
-    # Without a NumPy type for bf16: infinite or NaN is what has all ones in the exponent.
-    bad = (weights & 0x7F80) == 0x7F80 if bf16 else ~np.isfinite(weights)
-    before = (piece.offset - piece.info.offset) // weights.itemsize
-    where = before + int(np.argmax(bad.reshape(-1)))
-    return ContainerError(
-        f"{piece.info.file}: tensor {shown(piece.info.name)}: element {where} is not finite (NaN "
-        "or infinite); the file is damaged or the model diverged in training"
-    )
+        yield
+    except NonFiniteError as error:
+        before = (piece.offset - piece.info.offset) // NUMPY_DTYPES[piece.info.dtype].itemsize
+        where = before + start + error.row * error.cols + error.col
+        raise ContainerError(
+            f"{piece.info.file}: tensor {shown(piece.info.name)}: element {where} is not finite "
+            "(NaN or infinite); the file is damaged or the model diverged in training"
+        ) from None

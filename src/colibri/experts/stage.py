@@ -14,7 +14,7 @@ from colibri.experts.cache.layer import LayerCache
 from colibri.experts.cache.narrow import Kept, narrow_into
 from colibri.experts.reads.job import Job
 
-_PARTS, _MULTIPLIERS = Struct("=3Q"), Struct("=3f")  # a row of each table
+_MULTIPLIERS = Struct("=3f")  # a row of the table
 
 
 class LayerStage:
@@ -32,7 +32,10 @@ class LayerStage:
         self.kept = kept
         self.layout = kept.layout
         self.cache = cache
-        self.parts: NDArray[np.uint64] = np.zeros((source.num_experts, 3), np.uint64)
+        self.parts: NDArray[np.uint64] = np.zeros(
+            (source.num_experts, kept.layout.num_parts), np.uint64
+        )
+        self._row = Struct(f"={kept.layout.num_parts}Q")
         self.multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
         self.guesses: list[Guess] = []  # until the next call
         self._arena = arena
@@ -81,10 +84,8 @@ class LayerStage:
 
     def _set_tables(self, job: Job) -> None:
         address = self._arena.address(self.cache.slot(job.expert))
-        gate, up, down = self.kept.parts(job.expert)
-        _PARTS.pack_into(
-            self.parts.data, _PARTS.size * job.expert, address + gate, address + up, address + down
-        )
+        addresses = [address + offset for offset in self.kept.parts(job.expert)]
+        self._row.pack_into(self.parts.data, self._row.size * job.expert, *addresses)
         _MULTIPLIERS.pack_into(
             self.multipliers.data, _MULTIPLIERS.size * job.expert, *job.multipliers
         )

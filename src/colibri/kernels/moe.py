@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,10 @@ F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 
-ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"]
+# With float32, bf16 or ue8m0 scales.
+Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-bf16", "fp8-e4m3-b128-ue8m0"]
+ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"] | Fp8Scheme
+FP8_SCHEMES: tuple[Fp8Scheme, ...] = get_args(Fp8Scheme)
 # (packed, the native module's number)
 _CODES = {
     "int3-gs64": (True, 3),
@@ -29,6 +32,9 @@ _CODES = {
     "f32": (False, 0),
     "f16": (False, 1),
     "bf16": (False, 2),
+    "fp8-e4m3-b128": (False, 3),
+    "fp8-e4m3-b128-bf16": (False, 4),
+    "fp8-e4m3-b128-ue8m0": (False, 5),
 }
 
 
@@ -37,12 +43,23 @@ class ExpertLayout:
     """Sizes and storage of every expert of a layer.
 
     Packed: the blocks of gate and up alternate in the record, those of down follow. Dense: gate
-    and up [inner, hidden] and down [hidden, inner] row-major, at any alignment.
+    and up [inner, hidden] and down [hidden, inner] row-major, at any alignment. fp8: so too, and
+    each with its scales (kernels/fp8.py); `up_first` is where up's first row is in its block.
     """
 
     scheme: ExpertScheme
     hidden: int
     inner: int
+    up_first: int = 0
+
+    @property
+    def is_fp8(self) -> bool:
+        return self.scheme in FP8_SCHEMES
+
+    @property
+    def num_parts(self) -> int:
+        """Addresses of an expert: of gate, up, down and, of fp8, of their scales."""
+        return 6 if self.is_fp8 else 3
 
 
 def moe_all(
@@ -57,17 +74,29 @@ def moe_all(
 ) -> tuple[F32, int]:
     """All experts that the rows of x [T, hidden] name: y [T, hidden], and how many they are.
 
-    An expert is down(silu(gate x) * (up x)). parts [num_experts, 3]: addresses; packed: (record,
-    record, first down block), dense: (gate, up, down); 0 where an expert is not at hand (ValueError
-    if it is named). The caller keeps that memory alive and unchanged during the call. mults
-    [num_experts, 3]: multipliers of gate, up, down. topk_ids, topk_weights [T, k], ids of a row
-    distinct. planes: 1 or 2, of packed experts. limit: of SwiGLU, as of ops.silu_mul.
+    An expert is down(silu(gate x) * (up x)). parts [num_experts, num_parts]: addresses; packed:
+    (record, record, first down block), dense: (gate, up, down, and of fp8 their scales); 0 where an
+    expert is not at hand (ValueError if it is named). The caller keeps that memory alive and
+    unchanged during the call. mults [num_experts, 3]: multipliers of gate, up, down. topk_ids,
+    topk_weights [T, k], ids of a row distinct. planes: 1 or 2, of packed experts. limit: of SwiGLU,
+    as of ops.silu_mul.
     """
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
     y = np.empty_like(x)
     named = _native.moe_all(
-        packed, code, layout.inner, limit, parts, mults, topk_ids, topk_weights, x, planes, y
+        packed,
+        code,
+        layout.inner,
+        layout.up_first,
+        limit,
+        parts,
+        mults,
+        topk_ids,
+        topk_weights,
+        x,
+        planes,
+        y,
     )
     return y, named
 
@@ -93,7 +122,8 @@ def moe_some(
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
     tables = parts, mults, topk_ids, topk_weights
-    _native.moe_some(packed, code, layout.inner, limit, *tables, experts, x, planes, y, by_pair)
+    inner, first = layout.inner, layout.up_first
+    _native.moe_some(packed, code, inner, first, limit, *tables, experts, x, planes, y, by_pair)
 
 
 def combine(pairs: F32, topk_ids: I32, topk_weights: F32, y: F32) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.kernels.fp8 import Fp8Matrix
 
 Scheme = Literal["int4-gs64", "int8-gs64"]
 PackedScheme = Scheme | Literal["int3-gs64"]  # int3 in memory only
@@ -29,12 +30,12 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
 
 
 class NonFiniteError(ValueError):
-    """A weight is infinite or not a number; `row` and `col` say where."""
+    """A weight is infinite or not a number; `row` and `col` say where in [rows, cols]."""
 
-    def __init__(self, row: int, col: int) -> None:
-        super().__init__(f"the weight at row {row}, column {col} is not finite")
-        self.row = row
-        self.col = col
+    def __init__(self, index: int, cols: int) -> None:
+        self.row, self.col = divmod(index, cols)
+        self.cols = cols
+        super().__init__(f"the weight at row {self.row}, column {self.col} is not finite")
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class DenseMatrix:
         return self.data.nbytes
 
 
-Matrix = PackedMatrix | DenseMatrix
+Matrix = PackedMatrix | DenseMatrix | Fp8Matrix
 
 
 def bits_of(scheme: PackedScheme) -> int:
@@ -122,6 +123,18 @@ def packed_bytes(scheme: PackedScheme, rows: int, cols: int) -> int:
 def check_finite(w: Weights) -> None:
     """Raises NonFiniteError; w [rows, cols]."""
     scale_range(w, "int8-gs64")
+
+
+def check_fp8(w: Fp8Matrix) -> None:
+    """Raises NonFiniteError for a code or a scale that gives none, or one beyond float32."""
+    _decode(w, None)
+
+
+def decode_fp8(w: Fp8Matrix) -> F32:
+    """The float32 weights [rows, cols]; raises NonFiniteError."""
+    out = np.empty((w.rows, w.cols), np.float32)
+    _decode(w, out)
+    return out
 
 
 def scale_range(w: Weights, scheme: Scheme) -> ScaleRange:
@@ -249,9 +262,15 @@ def _check_weights(w: Weights) -> None:
         )
 
 
+def _decode(w: Fp8Matrix, out: F32 | None) -> None:
+    bad = _native.decode_fp8(w.native, out)
+    if bad >= 0:
+        raise NonFiniteError(bad, w.cols)
+
+
 def _pack(w: Weights, scheme: Scheme, multiplier: float, out: U8 | None) -> ScaleRange:
     _check_weights(w)
     smallest, largest, bad = _native.pack(w, bits_of(scheme), multiplier, out)
     if bad >= 0:
-        raise NonFiniteError(*divmod(bad, w.shape[1]))
+        raise NonFiniteError(bad, w.shape[1])
     return ScaleRange(smallest, largest)

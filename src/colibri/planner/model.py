@@ -1,5 +1,6 @@
 """What the plan needs to know of a model: sizes and places, never a weight."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -9,10 +10,12 @@ from colibri.container.spec import body_bytes, record_bytes
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import WeightMap
 from colibri.experts.cache.narrow import CacheBits, narrow_bytes, narrow_layout
+from colibri.kernels.fp8 import scale_shape
 from colibri.kernels.moe import ExpertLayout
 from colibri.kernels.packing import Scheme
 
 _ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
+_SCALE_BYTES = {"fp8-e4m3-b128": 4, "fp8-e4m3-b128-bf16": 2, "fp8-e4m3-b128-ue8m0": 1}
 
 
 class LayerSizes(Protocol):
@@ -106,4 +109,8 @@ def expert_bytes(layout: ExpertLayout) -> int:
     scheme = layout.scheme
     if scheme == "int3-gs64" or scheme == "int4-gs64" or scheme == "int8-gs64":
         return body_bytes(scheme, layout.hidden, layout.inner)
-    return 3 * layout.hidden * layout.inner * _ELEMENT_BYTES[scheme]
+    elements = 3 * layout.hidden * layout.inner
+    if scheme in _SCALE_BYTES:
+        blocks = math.prod(scale_shape(layout.inner, layout.hidden))
+        return elements + 3 * blocks * _SCALE_BYTES[scheme]
+    return elements * _ELEMENT_BYTES[scheme]

@@ -87,7 +87,10 @@ def _sized(model: Model, bits: TrunkBits, embed_bits: EmbedBits) -> Trunk:
         if kind == "embedding":
             embedding += matrix_bytes(info, "source" if embed_bits == 32 else embed_bits)
             continue
-        nbytes = matrix_bytes(info, "source" if kind == "exact" else bits)
+        if kind == "absorbed" and bits == "source":  # rearranged, so no fp8 any more
+            nbytes = info.decoded_bytes
+        else:
+            nbytes = matrix_bytes(info, "source" if kind == "exact" else bits)
         if match is not None and match.layer is not None:
             layers[match.layer] = layers.get(match.layer, 0) + nbytes
         elif kind == "linear":

@@ -29,7 +29,7 @@ class Kept:
     num_experts: int
     layout: ExpertLayout
     slot_bytes: int
-    parts: Callable[[int], tuple[int, int, int]]
+    parts: Callable[[int], tuple[int, ...]]
 
 
 def kept(source: LayerExperts, bits: CacheBits) -> Kept:

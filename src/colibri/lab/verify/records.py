@@ -13,7 +13,8 @@ from colibri.container.direct import DirectFiles
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import body_bytes, verify_record
 from colibri.container.trunk import to_float32
-from colibri.kernels.packing import BLOCK_ROWS, Scheme, block_bytes, unpack
+from colibri.kernels.fp8 import Fp8Matrix, scale_shape
+from colibri.kernels.packing import BLOCK_ROWS, Scheme, block_bytes, decode_fp8, unpack
 from colibri.lab.verify.cosine import Likeness
 
 F32 = NDArray[np.float32]
@@ -22,6 +23,11 @@ U8 = NDArray[np.uint8]
 MATRICES = ("gate", "up", "down")
 _PIECE_ELEMENTS = 1 << 20
 _DTYPES = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}
+_SCALES = {
+    "fp8-e4m3-b128": np.float32,
+    "fp8-e4m3-b128-bf16": np.uint16,
+    "fp8-e4m3-b128-ue8m0": np.uint8,
+}
 
 
 @dataclass(frozen=True)
@@ -102,8 +108,10 @@ def _slot(files: DirectFiles, layer: LayerExperts, expert: int) -> U8:
 
 def _dense(layer: LayerExperts, expert: int, slot: U8) -> tuple[_Rows, _Rows, _Rows]:
     hidden, inner = layer.layout.hidden, layer.layout.inner
-    dtype = np.dtype(_DTYPES[layer.layout.scheme])
     shapes = ((inner, hidden), (inner, hidden), (hidden, inner))
+    if layer.layout.is_fp8:
+        return _fp8(layer, expert, slot, shapes)
+    dtype = np.dtype(_DTYPES[layer.layout.scheme])
 
     def matrix(offset: int, rows: int, cols: int) -> _Rows:
         data = slot[offset : offset + rows * cols * dtype.itemsize].view(dtype).reshape(rows, cols)
@@ -112,6 +120,23 @@ def _dense(layer: LayerExperts, expert: int, slot: U8) -> tuple[_Rows, _Rows, _R
     offsets = layer.parts(expert)
     gate, up, down = (matrix(o, *shape) for o, shape in zip(offsets, shapes, strict=True))
     return gate, up, down
+
+
+def _fp8(
+    layer: LayerExperts, expert: int, slot: U8, shapes: Sequence[tuple[int, int]]
+) -> tuple[_Rows, _Rows, _Rows]:
+    codes, scales = layer.parts(expert)[:3], layer.parts(expert)[3:]
+    dtype = np.dtype(_SCALES[layer.layout.scheme])
+
+    def matrix(i: int) -> _Rows:
+        (rows, cols), first = shapes[i], layer.layout.up_first if i == 1 else 0
+        grid = scale_shape(rows, cols, first)
+        data = slot[codes[i] :][: rows * cols].reshape(rows, cols)
+        raw = slot[scales[i] :][: grid[0] * grid[1] * dtype.itemsize]
+        values = decode_fp8(Fp8Matrix(data, raw.copy().view(dtype).reshape(grid), first))
+        return _Rows(rows, cols, lambda start, stop: values[start:stop])
+
+    return matrix(0), matrix(1), matrix(2)
 
 
 def _packed(layer: LayerExperts, expert: int, slot: U8) -> tuple[_Rows, _Rows, _Rows]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from colibri.container.reader import Container
 from colibri.container.trunk import load_matrix, load_vector, to_float32
 from colibri.errors import ContainerError
-from colibri.kernels.packing import BLOCK_ROWS, DenseMatrix, unpack
+from colibri.kernels.fp8 import Fp8Matrix
+from colibri.kernels.packing import BLOCK_ROWS, DenseMatrix, decode_fp8, unpack
 from colibri.lab.verify.cosine import Likeness
 
 F32 = NDArray[np.float32]
@@ -64,4 +65,6 @@ def rows_of(container: Container, name: str, start: int, stop: int) -> F32:
     )
     if isinstance(matrix, DenseMatrix):
         return to_float32(matrix.data)
+    if isinstance(matrix, Fp8Matrix):
+        return decode_fp8(matrix)
     return unpack(matrix.data, matrix.scheme, matrix.rows, matrix.cols, matrix.multiplier)

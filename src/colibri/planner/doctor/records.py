@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from colibri.container.direct import DirectFiles
+from colibri.container.dtypes import FLOAT_DTYPES
 from colibri.container.files import opened, read_range
 from colibri.container.header import TensorInfo
 from colibri.container.layerexperts import LayerExperts
-from colibri.container.pieces import FLOAT_DTYPES
+from colibri.container.scaled import paired, scale_grid
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.errors import ColibriError
-from colibri.kernels.packing import NonFiniteError, check_finite
+from colibri.kernels.fp8 import Fp8Matrix
+from colibri.kernels.packing import NonFiniteError, check_finite, check_fp8
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, skipped
 from colibri.planner.doctor.weights import AGAIN
@@ -83,7 +86,8 @@ def _checksums(case: Case, places: Sequence[Place]) -> Iterator[Found]:
 
 
 def _finite(case: Case) -> Sequence[Found]:
-    weights = [t for t in case.model.stored.values() if t.dtype in FLOAT_DTYPES]
+    stored = paired(case.model.stored).values()
+    weights = [t for t in stored if t.dtype in FLOAT_DTYPES or t.scales]
     total, done, found = sum(t.nbytes for t in weights), 0, []
     with contextlib.closing(DirectFiles()) as files:
         for tensor in weights:
@@ -96,6 +100,27 @@ def _finite(case: Case) -> Sequence[Found]:
 
 
 def _is_finite(files: DirectFiles, t: TensorInfo) -> bool:
+    return _fp8_is_finite(files, t) if t.scales else _floats_are_finite(files, t)
+
+
+def _fp8_is_finite(files: DirectFiles, t: TensorInfo) -> bool:
+    rows, cols = t.shape[-2:]
+    step = max(1, _PIECE_BYTES // max(1, cols))
+    for matrix in range(math.prod(t.shape[:-2])):
+        grid = scale_grid(t, matrix)
+        for start in range(0, rows, step):
+            stop = min(start + step, rows)
+            part, place = grid.of_rows(start, stop), t.offset + (matrix * rows + start) * cols
+            scales = part.array(files.read(part.file, part.offset, part.nbytes))
+            codes = files.read(t.file, place, (stop - start) * cols).reshape(-1, cols)
+            try:
+                check_fp8(Fp8Matrix(codes, scales, part.first))
+            except NonFiniteError:
+                return False
+    return True
+
+
+def _floats_are_finite(files: DirectFiles, t: TensorInfo) -> bool:
     for start in range(0, t.nbytes, _PIECE_BYTES):
         piece = files.read(t.file, t.offset + start, min(_PIECE_BYTES, t.nbytes - start))
         flat = piece.view(_DTYPES[t.dtype])

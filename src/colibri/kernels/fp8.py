@@ -1,0 +1,51 @@
+"""Weights in fp8: e4m3 codes with a scale for each block of 128 x 128.
+
+A weight is code x scale, rounded to float32. Scales are float32, bf16 (its bits as uint16), or
+ue8m0 (as bytes): 2^(byte - 127). From 2^120 on a scale counts as infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from colibri import _native
+
+U8 = npt.NDArray[np.uint8]
+Scales = npt.NDArray[Any]  # float32 | uint16 (bf16) | uint8 (ue8m0)
+
+SCALED = 128  # rows, and inputs, that share a scale
+
+
+def scale_shape(rows: int, cols: int, first: int = 0) -> tuple[int, int]:
+    """Of the scales of [rows, cols], whose row 0 is row `first` of its block."""
+    return -(-(first + rows) // SCALED), -(-cols // SCALED)
+
+
+@dataclass(frozen=True)
+class Fp8Matrix:
+    """codes [rows, cols], scales [scale_shape]; its first row is row `first` of its block."""
+
+    codes: U8
+    scales: Scales
+    first: int = 0
+
+    @cached_property
+    def native(self) -> _native.Matrix:
+        return _native.fp8_matrix(self.codes, self.scales, self.first)
+
+    @property
+    def rows(self) -> int:
+        return int(self.codes.shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self.codes.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self.scales.nbytes
