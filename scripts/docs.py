@@ -37,7 +37,7 @@ def variables_table() -> str:
 
 def upstream_table() -> str:
     """What the C engine's variables are here."""
-    rows = [(u.env, f"`{s.flag}`", u.says) for s in SETTINGS for u in upstream.names_of(s.field)]
+    rows = [(u.env, f"`{s.flag}`", u.says) for s in SETTINGS for u in upstream.names_of(s)]
     rows += [
         (n.env, f"`--{n.field.replace('_', '-')}`", "a number; other values are not taken as ours")
         if n.common

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from colibri.config.settings import BY_FIELD, SETTINGS, Upstream
+from colibri.config.settings import SETTINGS, Setting, Upstream
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError
 
@@ -108,12 +108,11 @@ ABSENT: tuple[Absent, ...] = (
 )
 
 
-def names_of(field: str) -> Iterator[Upstream]:
+def names_of(setting: Setting) -> Iterator[Upstream]:
     """The variables of the C engine that stand for a setting; the first that is set counts."""
-    first = BY_FIELD[field].upstream
-    if first is not None:
-        yield first
-    yield from (upstream for name, upstream in FURTHER if name == field)
+    if setting.upstream is not None:
+        yield setting.upstream
+    yield from (upstream for name, upstream in FURTHER if name == setting.field)
 
 
 def sampling_from(environ: Mapping[str, str]) -> dict[str, float]:
@@ -137,5 +136,5 @@ def notices(environ: Mapping[str, str]) -> list[str]:
 
 def known_names() -> set[str]:
     """All variables of the C engine that are read or answered for."""
-    of_settings = {u.env for setting in SETTINGS for u in names_of(setting.field)}
+    of_settings = {u.env for setting in SETTINGS for u in names_of(setting)}
     return of_settings | {n.env for n in SAMPLING_NAMES} | {a.env for a in ABSENT}
