@@ -60,6 +60,9 @@ class EngineSettings(TypedDict, total=False):
     model_dirs: tuple[str, ...]
     mirror: tuple[str, ...]
     disk_weights: tuple[float, ...] | Literal["auto"]
+    prefix_cache: int | Literal["auto"]
+    max_queue: int
+    stall_timeout: int
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,9 @@ class EngineConfig:
     experts_per_token: int | None = None
     expert_top_p: float | None = None
     approx_check: int | Literal["auto", "off"] = "auto"
+    prefix_cache: int | Literal["auto"] = "auto"
+    max_queue: int = 32
+    stall_timeout: int = 300  # seconds
     profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:

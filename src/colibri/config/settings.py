@@ -382,6 +382,25 @@ SETTINGS: tuple[Setting, ...] = (
         _auto_off_or(_whole(1, 100_000)),
     ),
     Setting(
+        "prefix_cache",
+        "auto or 0 to 100000000 tokens",
+        "Room for prompts and answers that ended, beside the context; auto: what the context leaves "
+        "free; 0: none is kept.",
+        _auto_or(_whole(0, 100_000_000)),
+    ),
+    Setting(
+        "max_queue",
+        "1 to 100000",
+        "Requests that may wait for their turn; one more is told when to come again.",
+        _whole(1, 100_000),
+    ),
+    Setting(
+        "stall_timeout",
+        "0 to 86400 seconds",
+        "After so long without any progress of the model requests end with an error; 0: never.",
+        _whole(0, 86_400),
+    ),
+    Setting(
         "profile",
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",

@@ -7,21 +7,24 @@ its prompt and longest answer; together they never hold more than the context th
 reserved, nor are they more than the rows that it has working memory for.
 """
 
-import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.engine.check import ExactCheck
+from colibri.engine.ids import check_ids
+from colibri.engine.line import Line
 from colibri.engine.request import Call, Finished, FinishReason, Request, Token, Watch
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError
+from colibri.engine.status import EngineStatus
+from colibri.errors import Cancelled, ColibriError
 from colibri.kvcache.pool import StatePool
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.clock import NO_CLOCK, Clock
@@ -47,6 +50,7 @@ class Engine:
         check: ExactCheck | None = None,
         turn_ended: Callable[[bool], None] = lambda busy: None,
         sequence_positions: int = 0,
+        max_queue: int = 32,
     ) -> None:
         """turn_ended: called between two steps once an answer has ended, with whether there is
         more to do. sequence_positions: what a sequence's state takes whatever its length."""
@@ -66,6 +70,15 @@ class Engine:
         self._prefill_next = True
         self._turn_ended = turn_ended
         self._any_left = False
+        self._line = Line(max_queue)
+
+    def enqueue(self, request: Request, bounded: bool) -> None:
+        """From any thread, before submit(). Raises QueueFullError."""
+        self._line.enter(request, bounded)
+
+    def status(self) -> EngineStatus:
+        """From any thread."""
+        return EngineStatus((), len(self._line), replace(self.stats), 0, self.context, 0.0)
 
     @property
     def busy(self) -> bool:
@@ -126,7 +139,8 @@ class Engine:
     def _drop_cancelled(self) -> None:
         for work in [w for w in self._waiting if isinstance(w, Request) and w.cancelled]:
             self._waiting.remove(work)
-            work.events.put(Finished("cancelled"))
+            self._line.leave(work)
+            work.send(Finished("cancelled"))
         for sequence in [s for s in self._running if s.request.cancelled]:
             self._finish(sequence, "cancelled")
 
@@ -137,6 +151,7 @@ class Engine:
             if isinstance(work, Call):
                 work.run()
             else:
+                self._line.leave(work)
                 self._start(work)
 
     def _has_room(self, work: Request | Call) -> bool:
@@ -204,7 +219,8 @@ class Engine:
             self._watch.requests = ()
             self._clock.end()
         seconds = time.perf_counter() - started - (self._check_seconds - unchecked)
-        self.stats.add(prefill, len(step.token_ids), seconds)
+        rows = len(step.token_ids)
+        self.stats.add(rows * prefill, rows * (not prefill), seconds)
         self._after_step(len(step.token_ids))
 
     @property
@@ -239,7 +255,7 @@ class Engine:
             self._fail(sequence, error)
             return
         sequence.generated.append(sampled.token)
-        request.events.put(Token(sampled.token, sampled.logprob, sampled.top))
+        request.send(Token(sampled.token, sampled.logprob, sampled.top))
         if sampled.token in request.eos_ids and not request.params.ignore_eos:
             self._finish(sequence, "stop")
         elif sequence.length >= sequence.limit:
@@ -247,7 +263,7 @@ class Engine:
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         self._leave(sequence)
-        sequence.request.events.put(Finished(reason))
+        sequence.request.send(Finished(reason))
 
     def _fail(self, sequence: Sequence, error: BaseException) -> None:
         self._leave(sequence)
@@ -257,28 +273,3 @@ class Engine:
         self._running.remove(sequence)
         self._states.give_back(sequence.state)
         self._any_left = True
-
-
-def whole_numbers(token_ids: Ids[int]) -> list[int]:
-    """Token ids as Python's own integers."""
-    try:
-        return [operator.index(i) for i in token_ids]
-    except TypeError:
-        raise ColibriError("a prompt is text, or a sequence of whole numbers (token ids)") from None
-
-
-def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
-    """Refuse an empty prompt, ids that are not the model's, and more tokens than `limit`."""
-    if len(token_ids) == 0:
-        raise ConfigError("the prompt is empty: give at least one token")
-    if len(token_ids) > limit:
-        raise CapacityError(
-            f"the prompt has {len(token_ids)} tokens, and the context leaves room for {limit}: "
-            "shorten it, or raise --context"
-        )
-    low, high = min(token_ids), max(token_ids)
-    if low < 0 or high >= vocab_size:
-        raise ConfigError(
-            f"token id {low if low < 0 else high} is outside the model's vocabulary "
-            f"0..{vocab_size - 1}"
-        )

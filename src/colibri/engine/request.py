@@ -1,9 +1,10 @@
-"""What a caller asks of the engine, and the events that come back on the request's own queue."""
+"""What a caller asks of the engine, and the events that come back."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Literal
+from typing import Literal, Protocol
 
 from colibri.sampling import SamplingParams
 
@@ -29,6 +30,20 @@ class Token:
 
 
 @dataclass(frozen=True)
+class PromptLogprobs:
+    """Of the prompt's next tokens, in order; its first token has none and is left out."""
+
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True)
+class BranchLogprobs:
+    """Of every token of each of the request's branches."""
+
+    branches: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
 class Finished:
     reason: FinishReason
 
@@ -38,23 +53,59 @@ class Failed:
     error: BaseException
 
 
-Event = PrefillProgress | Token | Finished | Failed
+Event = PrefillProgress | PromptLogprobs | BranchLogprobs | Token | Finished | Failed
+
+
+class EventSink(Protocol):
+    """Where a request's events go. Called on the engine's thread (a stalled engine's last event
+    comes from the watchdog's): it must not wait."""
+
+    def put(self, event: Event, /) -> None: ...
 
 
 @dataclass(eq=False)
 class Request:
+    """branches: continuations of the prompt to be scored, instead of an answer. marks: lengths of
+    the prompt at which other prompts may part from it. deadline: of time.monotonic()."""
+
     prompt_ids: Sequence[int]
     params: SamplingParams
     eos_ids: frozenset[int] = frozenset()
-    events: "SimpleQueue[Event]" = field(default_factory=SimpleQueue)
+    events: EventSink = field(default_factory=lambda: SimpleQueue[Event]())
     cancelled: bool = False
+    deadline: float | None = None
+    branches: Sequence[Sequence[int]] = ()
+    marks: Sequence[int] = ()
+    cached_tokens: int = 0  # of the prompt, that were not computed anew; set when it starts
+    ended: bool = False  # its last event was sent
+
+    @property
+    def most_tokens(self) -> int:
+        """That may follow the prompt."""
+        longest = max((len(branch) for branch in self.branches), default=0)
+        return max(longest, 0 if self.branches else self.params.max_tokens)
 
     def cancel(self) -> None:
         """From any thread; takes effect within a layer."""
         self.cancelled = True
 
+    @property
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def send(self, event: Event) -> None:
+        """Nothing follows the last event."""
+        if self.ended:
+            return
+        self.ended = isinstance(event, Finished | Failed)
+        try:
+            self.events.put(event)
+        except Exception:
+            # The sink is the caller's, and the caller is gone; the others' answers go on.
+            self.cancelled = True
+
     def fail(self, error: BaseException) -> None:
-        self.events.put(Failed(error))
+        self.send(Failed(error))
 
 
 @dataclass(eq=False)

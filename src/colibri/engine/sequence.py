@@ -41,7 +41,7 @@ class Sequence:
     def report(self, chunk: int, layer: int, layers: int, bytes_read: int) -> None:
         total, seconds = len(self.prompt), time.perf_counter() - self.started
         done = self.prefilled + chunk * layer / layers
-        self.request.events.put(
+        self.request.send(
             PrefillProgress(
                 tokens_done=int(done),
                 tokens_total=total,

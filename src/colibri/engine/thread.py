@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from colibri.engine.engine import Engine
 from colibri.engine.request import Call, Request
+from colibri.engine.status import EngineStatus
 from colibri.errors import ColibriError
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class EngineThread:
         self._at_end = at_end
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
+        self._queueing = threading.Lock()
         self._closed = False
         self._process = os.getpid()
         self._thread = threading.Thread(
@@ -38,9 +40,16 @@ class EngineThread:
             raise ColibriError("the model is closed")
         return self._engine
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: Request, bounded: bool = False) -> None:
+        """bounded: only if fewer wait than may. Raises QueueFullError."""
         engine = self.engine
-        self._put(lambda: engine.submit(request))
+        with self._queueing:
+            engine.enqueue(request, bounded)
+            self._put(lambda: engine.submit(request))
+
+    def status(self) -> EngineStatus:
+        """Of this moment; the engine goes on meanwhile."""
+        return self.engine.status()
 
     def call(self, function: Callable[[], T], tokens: int) -> T:
         """Run `function` on the engine's thread between two steps, once there is room for the state

@@ -65,6 +65,7 @@ class Runtime:
         self.plan: Plan = make_plan(
             config, container, sizes, positions, self.vocab_size, this_machine()
         )
+        self.wants_marks = sizes.sequence_bytes > 0  # its states cannot be cut anywhere
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = main_layers(container.expert_layers())
