@@ -87,6 +87,11 @@ class Answer:
         self.finished = False  # a chunk with a finish_reason was made; no event is wanted any more
         self._text = text
 
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that ended it."""
+        return None if self._text is None else self._text.stopped_by
+
     def cancel(self) -> None:
         self.request.cancel()
 

@@ -12,7 +12,15 @@ import click
 from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
-from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
+from colibri.config import (
+    SERVER_SETTINGS,
+    SETTINGS,
+    EngineConfig,
+    ServerConfig,
+    Setting,
+    default_file,
+    unknown_variables,
+)
 from colibri.config.upstream import notices, sampling_from
 from colibri.errors import ConfigError
 
@@ -58,12 +66,30 @@ def setting_option(field: str) -> Callable[[Command], Command]:
     setting = next(s for s in SETTINGS if s.field == field)
     if field == "model":
         return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
-    text = f"{setting.help} [{setting.form}]"
     if field == "mirror":
-        return click.option(
-            setting.flag, field, metavar="DIR", multiple=True, callback=_if_any, help=setting.help
-        )
-    return click.option(setting.flag, field, metavar="VALUE", help=text)
+        return _repeated(setting, "DIR", setting.help)
+    return _single(setting)
+
+
+def server_options(command: Command) -> Command:
+    """One flag for each setting of a server."""
+    for setting in reversed(SERVER_SETTINGS):
+        if setting.field in ("cors_origin", "allowed_host"):
+            command = _repeated(setting, "VALUE", f"{setting.help} [{setting.form}]")(command)
+        else:
+            command = _single(setting)(command)
+    return command
+
+
+def _single(setting: Setting) -> Callable[[Command], Command]:
+    text = f"{setting.help} [{setting.form}]"
+    return click.option(setting.flag, setting.field, metavar="VALUE", help=text)
+
+
+def _repeated(setting: Setting, metavar: str, text: str) -> Callable[[Command], Command]:
+    return click.option(
+        setting.flag, setting.field, metavar=metavar, multiple=True, callback=_if_any, help=text
+    )
 
 
 def _if_any(
@@ -125,6 +151,12 @@ def take_config(flags: dict[str, Any]) -> EngineConfig:
     """The configuration from these flags (taken out of the mapping), environment and file."""
     given = {setting.field: flags.pop(setting.field) for setting in SETTINGS}
     return with_profile(_resolve(given), given)
+
+
+def take_server(flags: dict[str, Any]) -> ServerConfig:
+    """The server's settings from these flags (taken out of the mapping), environment and file."""
+    given = {setting.field: flags.pop(setting.field) for setting in SERVER_SETTINGS}
+    return ServerConfig.resolve(environ=os.environ, file=default_file(os.environ), **given)
 
 
 def take(**flags: Any) -> EngineConfig:

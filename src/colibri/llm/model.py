@@ -238,17 +238,19 @@ class LLM:
         *,
         normalize: Normalize = "mean",
         messages: Sequence[Message] | None = None,
+        begun: str = "",
         sink: EventSink | None = None,
         deadline: float | None = None,
         **chat: Unpack[ChatOptions],
     ) -> Scoring:
-        """The question that score_choices() asks, not asked yet: submit() does that."""
+        """The question that score_choices() asks, not asked yet: submit() does that. begun: how the
+        answer begins that the options go on with."""
         if (context is None) == (messages is None):
             raise ConfigError("give a context or messages, one of them")
         if messages is not None:
             context, _ = self._asker.rendered(messages, chat)
         rendered = messages is not None
-        scoring = self._asker.question(context or "", options, normalize, rendered=rendered)
+        scoring = self._asker.question((context or "") + begun, options, normalize, rendered=rendered)
         _direct(scoring.request, sink, deadline)
         return scoring
 

@@ -1,4 +1,4 @@
-"""The body of a request: bounded in size and time, JSON, and of the form that the endpoint takes."""
+"""The body of a request: bounded in size and time, JSON, of the form that the endpoint takes."""
 
 from __future__ import annotations
 

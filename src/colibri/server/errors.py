@@ -33,7 +33,9 @@ class ApiError(ColibriError):
         self.headers = dict(headers or {})
 
     def openai(self) -> bytes:
-        return msgspec.json.encode({"error": {**self._said, "param": self.param, "code": self.code}})
+        return msgspec.json.encode(
+            {"error": {**self._said, "param": self.param, "code": self.code}}
+        )
 
     def anthropic(self) -> bytes:
         return msgspec.json.encode({"type": "error", "error": self._said})
@@ -47,6 +49,7 @@ class ApiError(ColibriError):
 STATUS: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (errors.QueueFullError, 429, "queue_full"),
     (errors.DeadlineError, 504, "deadline"),
+    (errors.StalledError, 504, "stalled"),
     (errors.GrammarError, 400, "invalid_grammar"),
     (errors.ConfigError, 400, None),
     (errors.TokenizerError, 400, None),

@@ -42,8 +42,7 @@ class Record:
     def say(self, wholes: Sequence[Whole]) -> None:
         if self.wants_text:
             for whole in wholes:
-                text = "".join([*whole.reasoning, *whole.text])
-                logger.info("%s answer: %r", self.request_id, text)
+                logger.info("%s answer: %r", self.request_id, whole.reasoning + whole.text)
 
     def line(self, method: str, path: str, status: int) -> str:
         seconds = time.monotonic() - self.began

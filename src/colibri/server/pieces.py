@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from colibri.text.parts import ToolCall, ToolCallDelta, whole_calls
 
@@ -26,23 +26,58 @@ class Piece:
 
 
 @dataclass
-class Whole:
-    """What the pieces of one answer add up to."""
+class Block:
+    """Text of one kind that nothing interrupts."""
 
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
+    kind: Literal["reasoning", "text"]
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+@dataclass
+class Whole:
+    """What the pieces of one answer add up to. blocks: in the order in which they were written."""
+
+    blocks: list[Block | ToolCall] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     reason: str = "stop"
 
     def add(self, piece: Piece) -> None:
-        self.text.append(piece.text)
-        self.reasoning.append(piece.reasoning)
-        self.calls += piece.calls
+        self._grow("reasoning", piece.reasoning)
+        self._grow("text", piece.text)
+        self.blocks += piece.calls
         self.logprobs += piece.logprobs
         self.prompt_logprobs += piece.prompt_logprobs
         self.reason = piece.reason or self.reason
+
+    @property
+    def text(self) -> str:
+        return self._joined("text")
+
+    @property
+    def reasoning(self) -> str:
+        return self._joined("reasoning")
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [block for block in self.blocks if isinstance(block, ToolCall)]
+
+    def _joined(self, kind: str) -> str:
+        blocks = (block for block in self.blocks if isinstance(block, Block))
+        return "".join(block.text for block in blocks if block.kind == kind)
+
+    def _grow(self, kind: Literal["reasoning", "text"], text: str) -> None:
+        if not text:
+            return
+        last = self.blocks[-1] if self.blocks else None
+        if not isinstance(last, Block) or last.kind != kind:
+            last = Block(kind)
+            self.blocks.append(last)
+        last.parts.append(text)
 
 
 class PieceReader:
@@ -55,12 +90,10 @@ class PieceReader:
         self._held: list[ToolCallDelta] = []
         self.request = request
         self.tokens = 0
-        self.calls = 0
 
     def read(self, chunk: Chunk) -> Piece:
         self.tokens += len(chunk.token_ids)
         calls = tuple(self._whole_calls(chunk.tool_calls))
-        self.calls += len(calls)
         logprobs = tuple(e for e in chunk.logprobs or () if e.token_id not in self._ends)
         return Piece(
             chunk.text,

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from colibri.engine.request import PrefillProgress
 from colibri.server.errors import ApiError, as_api_error
-from colibri.server.live import Exchange
+from colibri.server.live import Exchange, Inbox
 from colibri.server.log import Record
 from colibri.server.pieces import Piece, PieceReader, Whole
 from colibri.server.service import Service
@@ -47,9 +47,12 @@ class Turn:
     began: float
 
     @classmethod
-    def of(cls, service: Service, exchange: Exchange, record: Record) -> Turn:
-        answers: Sequence[Answer] = exchange.asked  # type: ignore[assignment]
+    def of(cls, service: Service, answers: Sequence[Answer], inbox: Inbox, record: Record) -> Turn:
+        if record.wants_text and (tokenizer := service.llm.tokenizer) is not None:
+            for prompt in dict.fromkeys(tuple(answer.request.prompt_ids) for answer in answers):
+                record.asked(tokenizer.decode(prompt, skip_special_tokens=False))
         readers = [PieceReader(answer) for answer in answers]
+        exchange = service.exchange(answers, inbox)
         return cls(service, exchange, readers, record, time.monotonic())
 
     async def pieces(self) -> AsyncIterator[tuple[int, Piece] | dict[str, Any]]:
@@ -60,8 +63,9 @@ class Turn:
         async with aclosing(self.exchange.events(min(keepalive, PROGRESS_SECONDS))) as events:  # type: ignore[type-var]
             async for happened in events:
                 now = time.monotonic()
-                if happened is None or isinstance(happened[1], PrefillProgress):
-                    progress = None if happened is None else happened[1]
+                made = None if happened is None else happened[1]
+                if happened is None or isinstance(made, PrefillProgress):
+                    progress = made if isinstance(made, PrefillProgress) else None
                     wait = keepalive if progress is None else PROGRESS_SECONDS
                     if now - said >= wait:
                         said = now

@@ -1,15 +1,14 @@
-"""What the endpoints share: the model once it is loaded, who is being answered, whether the server is
-about to end."""
+"""What the endpoints share: the model once it is loaded, who is being answered, whether the server
+is about to end."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -18,10 +17,10 @@ from colibri.config import ServerConfig
 from colibri.server.errors import ApiError
 from colibri.server.live import Asked, Exchange, Inbox
 from colibri.server.metrics import Metrics
+from colibri.server.profile import SampledClock
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
-    from colibri.sampling import SamplingParams
 
 T = TypeVar("T")
 State = Literal["loading", "ready", "draining"]
@@ -39,6 +38,8 @@ class Service:
         self.model_id = config.model_id or ""
         self.fingerprint = ""
         self.stop_token: str | None = None
+        self.stop: Callable[[], None] = self.drain
+        self.clock = SampledClock()
         self.drained = asyncio.Event()
         self._sampling = sampling or {}
         self._llm: LLM | None = None
@@ -52,6 +53,7 @@ class Service:
         self.fingerprint = f"fp_{hashlib.sha256(llm.load_line.encode()).hexdigest()[:12]}"
         self.default_params = replace(llm.default_params, **self._sampling)
         self.metrics.watch(llm)
+        self.clock.watch(llm.experts)
         if self.state == "loading":
             self.state = "ready"
 
@@ -98,7 +100,7 @@ class Service:
     def inbox(self) -> Inbox:
         return Inbox(asyncio.get_running_loop())
 
-    def exchange(self, asked: list[Any], inbox: Inbox) -> Exchange:
+    def exchange(self, asked: Sequence[Any], inbox: Inbox) -> Exchange:
         return Exchange(asked, inbox, self._submit)
 
     def _submit(self, asked: Asked) -> None:

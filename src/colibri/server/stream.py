@@ -60,9 +60,7 @@ class EventStream(Response):
         await _first(self._send(send), receive)
 
     async def _send(self, send: Send) -> None:
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        )
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async with aclosing(self._frames()) as frames:  # type: ignore[type-var]
             async for frame in frames:
                 await send({"type": "http.response.body", "body": frame, "more_body": True})

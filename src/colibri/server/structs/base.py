@@ -24,12 +24,12 @@ class Output(Struct, frozen=True, kw_only=True):
     """Of an answer."""
 
 
-class StreamOptions(Input, frozen=True):
+class StreamOptions(Input, frozen=True, kw_only=True):
     include_usage: bool = False
     include_obfuscation: bool | None = None
 
 
-class Sampling(Input, frozen=True):
+class Sampling(Input, frozen=True, kw_only=True):
     """Fields of both of OpenAI's endpoints. What is not given is the model's own default."""
 
     model: str | None = None
@@ -63,11 +63,11 @@ class Sampling(Input, frozen=True):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-class CachedTokens(Output, frozen=True):
+class CachedTokens(Output, frozen=True, kw_only=True):
     cached_tokens: int
 
 
-class Usage(Output, frozen=True):
+class Usage(Output, frozen=True, kw_only=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int

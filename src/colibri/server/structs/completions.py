@@ -11,7 +11,7 @@ Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 MOST_PROMPTS = 128  # of one request
 
 
-class CompletionBody(Sampling, frozen=True):
+class CompletionBody(Sampling, frozen=True, kw_only=True):
     prompt: str | Annotated[list[str | Id | list[Id]], Meta(min_length=1)]  # of one kind
     max_tokens: Annotated[int, Meta(ge=0)] | None = None
     echo: bool | None = None
@@ -21,21 +21,21 @@ class CompletionBody(Sampling, frozen=True):
     response_format: ResponseFormat | None = None
 
 
-class TextLogprobs(Output, frozen=True):
+class TextLogprobs(Output, frozen=True, kw_only=True):
     tokens: list[str]
     token_logprobs: list[float | None]
     top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 
-class TextChoice(Output, frozen=True):
+class TextChoice(Output, frozen=True, kw_only=True):
     index: int
     text: str
     logprobs: TextLogprobs | None = None
     finish_reason: Literal["stop", "length"] | None = None
 
 
-class TextCompletion(Output, frozen=True):
+class TextCompletion(Output, frozen=True, kw_only=True):
     """Whole, or a piece of a stream."""
 
     id: str
@@ -44,4 +44,4 @@ class TextCompletion(Output, frozen=True):
     model: str
     system_fingerprint: str
     choices: list[TextChoice]
-    usage: Usage | None | UnsetType = UNSET
+    usage: Usage | UnsetType | None = UNSET
