@@ -249,8 +249,8 @@ class LLM:
             raise ConfigError("give a context or messages, one of them")
         if messages is not None:
             context, _ = self._asker.rendered(messages, chat)
-        rendered = messages is not None
-        scoring = self._asker.question((context or "") + begun, options, normalize, rendered=rendered)
+        rendered, text = messages is not None, (context or "") + begun
+        scoring = self._asker.question(text, options, normalize, rendered=rendered)
         _direct(scoring.request, sink, deadline)
         return scoring
 
