@@ -384,8 +384,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "prefix_cache",
         "auto or 0 to 100000000 tokens",
-        "Room for prompts and answers that ended, beside the context; auto: what the context leaves "
-        "free; 0: none is kept.",
+        "Room for what ended prompts and answers left, beside the context; auto: what the context "
+        "leaves free; 0: none is kept.",
         _auto_or(_whole(0, 100_000_000)),
     ),
     Setting(

@@ -3,7 +3,9 @@
 import operator
 from collections.abc import Sequence as Ids
 
+from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError
+from colibri.sampling import check_bias
 
 
 def whole_numbers(token_ids: Ids[int]) -> list[int]:
@@ -29,3 +31,13 @@ def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
             f"token id {low if low < 0 else high} is outside the model's vocabulary "
             f"0..{vocab_size - 1}"
         )
+
+
+def check_request(request: Request, vocab_size: int, context: int) -> None:
+    """Before a prompt is read in vain: its tokens, those of its branches, its bias."""
+    longest = max((len(branch) for branch in request.branches), default=0)
+    room = longest or min(1, request.most_tokens)
+    check_ids(request.prompt_ids, vocab_size, context - room)
+    for branch in request.branches:
+        check_ids(branch, vocab_size, context)
+    check_bias(request.params, vocab_size)

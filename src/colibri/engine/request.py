@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal, Protocol
 
+from colibri.errors import DeadlineError
 from colibri.sampling import SamplingParams
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -78,6 +79,7 @@ class Request:
     marks: Sequence[int] = ()
     cached_tokens: int = 0  # of the prompt, that were not computed anew; set when it starts
     ended: bool = False  # its last event was sent
+    end: str = ""  # how: a FinishReason or "failed"
 
     @property
     def most_tokens(self) -> int:
@@ -93,11 +95,25 @@ class Request:
     def late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
+    @property
+    def unwanted(self) -> bool:
+        """Nobody waits for the answer any more."""
+        return self.cancelled or self.ended or self.late
+
+    def end_unwanted(self) -> None:
+        """Its last event, unless it had one."""
+        if self.late and not self.cancelled:
+            self.fail(DeadlineError("the deadline passed before the answer was whole"))
+        else:
+            self.send(Finished("cancelled"))
+
     def send(self, event: Event) -> None:
         """Nothing follows the last event."""
         if self.ended:
             return
-        self.ended = isinstance(event, Finished | Failed)
+        if isinstance(event, Finished | Failed):
+            self.ended = True
+            self.end = event.reason if isinstance(event, Finished) else "failed"
         try:
             self.events.put(event)
         except Exception:
@@ -115,20 +131,3 @@ class Call:
     tokens: int
     run: Callable[[], None]
     fail: Callable[[BaseException], None]
-
-
-class Watch:
-    """The requests of the step in hand, and whether anybody still waits for it: the executor asks
-    this while it waits for the disk."""
-
-    def __init__(self) -> None:
-        self.requests: Sequence[Request] = ()
-        self.stopping = False
-
-    def cancelled(self) -> bool:
-        if self.stopping:
-            return True
-        for request in self.requests:  # asked in every layer: no generator
-            if not request.cancelled:
-                return False
-        return bool(self.requests)

@@ -21,4 +21,3 @@ class EngineStatus:
     stats: EngineStats  # a copy
     kept_tokens: int  # of sequences that ended, for prompts that begin alike
     context: int  # tokens that all that runs may have together
-    idle_seconds: float  # since the engine's last sign of progress

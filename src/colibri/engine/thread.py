@@ -11,6 +11,7 @@ from typing import TypeVar
 from colibri.engine.engine import Engine
 from colibri.engine.request import Call, Request
 from colibri.engine.status import EngineStatus
+from colibri.engine.watchdog import Watchdog
 from colibri.errors import ColibriError
 
 T = TypeVar("T")
@@ -19,20 +20,25 @@ Job = Callable[[], None]
 
 class EngineThread:
     """`at_end` runs on the thread when it ends, after the last step: it frees what the model
-    held."""
+    held. stall_seconds: after so long without progress requests end with an error; 0: never."""
 
-    def __init__(self, engine: Engine, at_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        at_end: Callable[[], None] = lambda: None,
+        stall_seconds: float = 0.0,
+    ) -> None:
         self._engine: Engine | None = engine
         self._at_end = at_end
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._queueing = threading.Lock()
         self._closed = False
         self._process = os.getpid()
         self._thread = threading.Thread(
             target=self._run, args=(engine,), name="colibri-engine", daemon=True
         )
         self._thread.start()
+        self._watchdog = Watchdog(lambda: self._engine, stall_seconds)
 
     @property
     def engine(self) -> Engine:
@@ -43,9 +49,12 @@ class EngineThread:
     def submit(self, request: Request, bounded: bool = False) -> None:
         """bounded: only if fewer wait than may. Raises QueueFullError."""
         engine = self.engine
-        with self._queueing:
-            engine.enqueue(request, bounded)
+        engine.enqueue(request, bounded)
+        try:
             self._put(lambda: engine.submit(request))
+        except ColibriError:
+            engine.withdraw(request)
+            raise
 
     def status(self) -> EngineStatus:
         """Of this moment; the engine goes on meanwhile."""
@@ -76,6 +85,7 @@ class EngineThread:
                 self._closed = True
                 self.engine.stop()  # before the thread can end, and take the engine with it
                 self._jobs.put(None)
+        self._watchdog.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 

@@ -112,7 +112,8 @@ def joint_ids(
 ) -> tuple[list[int], list[list[int]]]:
     """The tokens that the context shares with all of context + option, and what each option adds.
 
-    encode: without special tokens; lead: those that stand before the context. Tokenised together: where an option merges with the end of the context, the merged token is the
+    encode: without special tokens; lead: those that stand before the context.
+    Tokenised together: where an option merges with the end of the context, the merged token is the
     option's, and what it replaces is every option's. ConfigError where nothing is left to share.
     """
     alone = encode(context)

@@ -63,7 +63,7 @@ class Sampler:
             token = draw(*candidates(scores, self.params), uniform(self.seed, position))
         if self.params.logprobs is None:
             return Sampled(token)
-        return _with_logprobs(logits, token, self.params.logprobs)
+        return with_logprobs(logits, token, self.params.logprobs)
 
     def _processed(self, logits: F32, generated: Sequence[int]) -> F32:
         """The logits after penalties and bias: a copy if anything changes."""
@@ -212,7 +212,7 @@ def _mix64(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def _with_logprobs(logits: F32, token: int, count: int) -> Sampled:
+def with_logprobs(logits: F32, token: int, count: int) -> Sampled:
     total = float(ops.log_sum_exp(np.ascontiguousarray(logits)[None])[0])
     ids = best(logits, min(count, len(logits))) if count else np.empty(0, np.int64)
     top = tuple((int(i), float(logits[i]) - total) for i in ids)
