@@ -29,5 +29,10 @@ class CapacityError(ColibriError):
     """Memory, disk space or context length that does not suffice; names both numbers."""
 
 
+class GrammarError(ColibriError):
+    """A structure asked of an answer that cannot be enforced: a schema, grammar or regex that is
+    wrong, not supported or too large."""
+
+
 class Cancelled(ColibriError):
     """The caller asked to stop."""
