@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import httpx
 
 from colibri import LLM
 from colibri.config import ServerConfig
+from colibri.engine.request import Event, Finished, Request, Token
 from colibri.server.service import Service
 from colibri.server.serving import Server, bind, url_of
 
@@ -49,7 +50,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def serving(llm: LLM, sampling: dict[str, Any] | None = None, **config: Any) -> Iterator[Running]:
+def serving(llm: Any, sampling: dict[str, Any] | None = None, **config: Any) -> Iterator[Running]:
     """The model is the caller's and stays open."""
     settings = ServerConfig(**{"port": 0, "model_id": MODEL, "keepalive": 1} | config)
     listening = bind(settings)
@@ -115,3 +116,27 @@ def _some(sock: socket.socket) -> bytes:
     if not data:
         raise ConnectionError("closed")
     return data
+
+
+class Scripted:
+    """A model whose answers are written beforehand: everything is the real one's but the engine."""
+
+    def __init__(self, llm: LLM, script: Callable[[Request], Iterable[Event]]) -> None:
+        self._llm, self._script = llm, script
+        self.submitted: list[Request] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._llm, name)
+
+    def submit(self, asked: Any) -> None:
+        self.submitted.append(asked.request)
+        for event in self._script(asked.request):
+            asked.request.events.put(event)
+
+
+def said(llm: LLM, text: str, reason: Any = "stop") -> Callable[[Request], Iterable[Event]]:
+    """The script of an answer that is this text, a token at a time."""
+    assert llm.tokenizer is not None
+    ids = llm.tokenizer.encode(text, add_special_tokens=False)
+    events = [*(Token(token_id, None, ()) for token_id in ids), Finished(reason)]
+    return lambda _request: events

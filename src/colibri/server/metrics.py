@@ -106,7 +106,6 @@ class _EngineCollector(Collector):
             "kept_tokens": (status.kept_tokens, "Tokens kept for prompts that begin alike."),
             "context_tokens": (plan.context, "Tokens that all that runs may have together."),
             "budget_bytes": (plan.budget_bytes, "What --ram allows."),
-            "idle_seconds": (status.idle_seconds, "Since the engine's last progress."),
         }
         for name, (value, text) in now.items():
             yield GaugeMetricFamily(f"colibri_{name}", text, value=value)

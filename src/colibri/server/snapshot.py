@@ -16,7 +16,6 @@ def snapshot(llm: LLM) -> dict[str, Any]:
         "waiting": status.waiting,
         "kept_tokens": status.kept_tokens,
         "context": status.context,
-        "idle_seconds": round(status.idle_seconds, 3),
     }
 
 
