@@ -13,7 +13,7 @@ from colibri.config import ServerConfig
 from colibri.server.errors import ApiError, bad_request
 
 T = TypeVar("T")
-_PATH = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
+_PATH = re.compile(r" - at (?:`key` in )?`\$(.*)`$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _ABSENT = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _VALUE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
