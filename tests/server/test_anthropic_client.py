@@ -117,9 +117,7 @@ def test_thinking_tools_and_their_results(thinker: LLM) -> None:
     assert message.content[2].input == {"city": "Oslo"}  # type: ignore[union-attr]
     assert message.stop_reason == "tool_use"
     assert thinker.tokenizer is not None
-    prompt = thinker.tokenizer.decode(
-        scripted.submitted[0].prompt_ids, skip_special_tokens=False
-    )
+    prompt = thinker.tokenizer.decode(scripted.submitted[0].prompt_ids, skip_special_tokens=False)
     for part in ("Rome, then.", "One moment.", "storm", "Error: no such city", "And Oslo?"):
         assert part in prompt
 

@@ -40,9 +40,7 @@ def await_running(server: Running, tokens: int) -> None:
 
 @pytest.mark.parametrize("stream", [b"true", b"false"])
 @pytest.mark.parametrize("leave", [reset, socket.socket.close])
-def test_leaving_in_the_middle_ends_the_answer(
-    server: Running, stream: bytes, leave: Any
-) -> None:
+def test_leaving_in_the_middle_ends_the_answer(server: Running, stream: bytes, leave: Any) -> None:
     """B070, B071: streamed or not, and long before its last token."""
     sock = server.connect()
     sock.sendall(raw_request("/v1/completions", ENDLESS % stream))

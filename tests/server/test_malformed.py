@@ -12,7 +12,22 @@ from server_kit import Scripted, serving
 from colibri import LLM
 
 HELLO = [{"role": "user", "content": "Hello"}]
-WRONG: tuple[Any, ...] = (5, -1, 1.5, "x", "", True, None, [], [1], {}, {"a": 1}, [[]], "\x00", 1e300)
+WRONG: tuple[Any, ...] = (
+    5,
+    -1,
+    1.5,
+    "x",
+    "",
+    True,
+    None,
+    [],
+    [1],
+    {},
+    {"a": 1},
+    [[]],
+    "\x00",
+    1e300,
+)
 
 CHAT: list[dict[str, Any]] = [
     *({"messages": wrong} for wrong in WRONG),

@@ -210,9 +210,7 @@ def test_conversation_with_tool_results_is_rendered(thinker: LLM) -> None:
     ):
         both(client, messages=messages, tools=[WEATHER])
     assert thinker.tokenizer is not None
-    prompt = thinker.tokenizer.decode(
-        scripted.submitted[0].prompt_ids, skip_special_tokens=False
-    )
+    prompt = thinker.tokenizer.decode(scripted.submitted[0].prompt_ids, skip_special_tokens=False)
     for part in ("Be brief.", "Oslo", "rain"):
         assert part in prompt
 
@@ -327,7 +325,9 @@ def test_an_operators_default_holds_where_a_request_says_nothing(llm: LLM) -> No
     ):
         asked: dict[str, Any] = {"model": "demo", "messages": STORY}
         texts = {client.chat.completions.create(**asked).choices[0].message.content for _ in "ab"}
-        assert texts == {llm.chat(STORY, replace(llm.default_params, temperature=0, max_tokens=9)).text}
+        assert texts == {
+            llm.chat(STORY, replace(llm.default_params, temperature=0, max_tokens=9)).text
+        }
         other = client.chat.completions.create(temperature=1.9, seed=4, max_tokens=12, **asked)
         assert other.choices[0].message.content not in texts
         assert other.usage is not None
