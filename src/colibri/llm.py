@@ -6,7 +6,7 @@ import logging
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
@@ -21,6 +21,9 @@ from colibri.engine.engine import Engine, check_ids, whole_numbers
 from colibri.engine.request import Request
 from colibri.errors import CapacityError, ConfigError, TokenizerError
 from colibri.experts.streamed import StreamedExperts
+from colibri.grammar import Matcher
+from colibri.grammar.answers import FREE, AnswerForm
+from colibri.grammar.grammars import Grammars
 from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.planner.forecast import Forecast, Rates
@@ -237,7 +240,9 @@ class LLM:
             )
         return tokenizer.encode(text, add_special_tokens)
 
-    def _request(self, prompt: Prompt, params: SamplingParams | None) -> Request:
+    def _request(
+        self, prompt: Prompt, params: SamplingParams | None, form: AnswerForm = FREE
+    ) -> Request:
         if isinstance(prompt, str):
             ids = self._encode(prompt, add_special_tokens=True)
         else:
@@ -248,7 +253,18 @@ class LLM:
         if params.stop:
             self._need_tokenizer()
         check_ids(ids, self._runtime.vocab_size, self.plan.context - 1)
-        return Request(ids, params, self._eos)
+        return Request(ids, params, self._eos, matcher=self._matcher(params, form))
+
+    def _matcher(self, params: SamplingParams, form: AnswerForm) -> Matcher | None:
+        """Compiled here, on the caller's thread."""
+        form = replace(form, structure=params.structure)
+        if form.structure is None and form.calls is None:
+            return None
+        return self._grammars.matcher(form, ignore_eos=params.ignore_eos)
+
+    @cached_property
+    def _grammars(self) -> Grammars:
+        return Grammars(self._need_tokenizer(), self._eos)
 
     def _raw(self, prompt: Prompt, params: SamplingParams | None) -> Asked:
         request = self._request(prompt, params)
@@ -263,12 +279,14 @@ class LLM:
 
         chat, asked = self._need_chat(), ChatRequest.of(options)
         prompt = chat.render(messages, asked)
-        request = self._request(self._encode(prompt, add_special_tokens=False), params)
-        for note in chat.notes(asked):
+        tokenizer, rules = self._need_tokenizer(), chat.call_rules(self._need_tokenizer(), asked)
+        form = AnswerForm(calls=rules.rules, thinking=chat.thinking(prompt, tokenizer))
+        request = self._request(self._encode(prompt, add_special_tokens=False), params, form)
+        for note in (*chat.notes(asked), *rules.notes):
             if note not in self._noted:
                 logger.warning(note)
                 self._noted.add(note)
-        tokenizer, parser = self._need_tokenizer(), chat.parser(prompt, asked)
+        parser = chat.parser(prompt, asked)
         shown = chat.shown(tokenizer, asked)
         return request, TextAssembler(tokenizer, request.params.stop, False, parser, shown)
 

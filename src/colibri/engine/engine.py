@@ -154,7 +154,7 @@ class Engine:
         try:
             check_ids(request.prompt_ids, self.model.vocab_size, self.context - 1)
             check_bias(request.params, self.model.vocab_size)
-            sampler = Sampler(request.params, request.prompt_ids)
+            sampler = Sampler(request.params, request.prompt_ids, request.matcher)
             state = self._states.take(limit)
             self._running.append(Sequence(request, state, sampler, limit))
         except (ColibriError, MemoryError) as error:
@@ -240,7 +240,8 @@ class Engine:
             return
         sequence.generated.append(sampled.token)
         request.events.put(Token(sampled.token, sampled.logprob, sampled.top))
-        if sampled.token in request.eos_ids and not request.params.ignore_eos:
+        ends = sampled.token in request.eos_ids and not request.params.ignore_eos
+        if ends or sequence.sampler.finished:
             self._finish(sequence, "stop")
         elif sequence.length >= sequence.limit:
             self._finish(sequence, "length")

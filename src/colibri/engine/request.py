@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal
 
+from colibri.grammar import Matcher
 from colibri.sampling import SamplingParams
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -48,6 +49,7 @@ class Request:
     eos_ids: frozenset[int] = frozenset()
     events: "SimpleQueue[Event]" = field(default_factory=SimpleQueue)
     cancelled: bool = False
+    matcher: Matcher | None = None  # of the structure that the answer must have
 
     def cancel(self) -> None:
         """From any thread; takes effect within a layer."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from colibri.errors import GrammarError
 from colibri.grammar.gbnf import gbnf_to_lark
 from colibri.grammar.lark import check_lark
+from colibri.grammar.regex import check_repeats
 from colibri.grammar.schema import read_schema
 from colibri.grammar.structure import Structure
 from colibri.grammar.vocabulary import Vocabulary
@@ -26,7 +28,7 @@ _LONGEST_MESSAGE = 300
 
 # Of work units (see llguidance's LLParserLimits), far more than sane grammars take: compiling ends
 # within a second or two, a mask within tens of milliseconds, and a lexer stays below some 40 MB.
-_LIMITS = {
+_LIMITS: dict[str, Any] = {
     "initial_lexer_fuel": 1_000_000,
     "step_lexer_fuel": 50_000,
     "step_max_items": 50_000,
@@ -67,6 +69,15 @@ def compile_grammar(structure: Structure, vocabulary: Vocabulary) -> Grammar:
     return Grammar(structure, matcher, vocabulary)
 
 
+def check_enforceable(schema: Mapping[str, Any]) -> None:
+    """That a schema can be compiled, whatever the vocabulary; GrammarError names what cannot."""
+    from llguidance import LLMatcher, LLParserLimits
+
+    text = _schema(read_schema(Structure.json_schema(schema).source))
+    if message := LLMatcher.validate_grammar(text, limits=LLParserLimits(**_LIMITS)):
+        raise GrammarError(f"json_schema: {explained(message)}")
+
+
 def _check(matcher: LLMatcher, structure: Structure) -> None:
     if matcher.is_error():
         raise GrammarError(f"{structure.kind}: {explained(matcher.get_error())}")
@@ -81,6 +92,7 @@ def _source(structure: Structure) -> str:
         case "json_schema":
             return _schema(read_schema(structure.source))
         case "regex":
+            check_repeats(structure.source, "regex")
             return LLMatcher.grammar_from_regex(structure.source)
         case "choice":
             options = json.loads(structure.source)
@@ -103,15 +115,20 @@ def escaped(text: str) -> str:
     return "".join("\\" + c if c in _REGEX_SIGNS else c for c in text)
 
 
+_SOURCE_LINE = re.compile(r"(?:\d+ \|.*|[\^~| -]*)")
 _REGEX_SIGNS = frozenset("\\.+*?()|[]{}^$#&-~/")
 _MEANING = (
     ("oneOf constraints", "'oneOf': its alternatives are not provably exclusive; use anyOf"),
+    ("NoExtension", "no text fits it"),
     ("fuel", "too complex: larger repetitions or more alternatives than can be compiled"),
     ("too many expressions", "too complex: repetitions within repetitions"),
     ("too big", "too large"),
-    ("Too many items", "too complex: larger repetitions or more alternatives than can be followed"),
+    ("Too many items", "too complex: more repetitions or alternatives than can be followed"),
     ("items; max is", "too complex: more alternatives at one place than can be followed"),
-    ("Unable to determine if regex is empty", "too complex: regexes and lengths that must all hold"),
+    (
+        "Unable to determine if regex is empty",
+        "too complex: regexes and lengths that must all hold",
+    ),
 )
 
 
@@ -120,9 +137,10 @@ def explained(message: str) -> str:
     for sign, meaning in _MEANING:
         if sign in message:
             return meaning
-    lines = [line.strip() for line in message.split("<state>")[0].splitlines() if line.strip()]
-    text = " ".join(line for line in lines if not set(line) <= set("^~-| "))
-    text = re.sub(r"^(?:at )?(\d+)\((\d+)\): ", r"line \1, column \2: ", text)
+    lines = [line.strip() for line in re.split(r"<state>|<non-verbose/>", message)[0].splitlines()]
+    text = " ".join(line for line in lines if not _SOURCE_LINE.fullmatch(line))
+    text = re.sub(r"^.*regex parse error: ", "", text)
+    text = re.sub(r"^(?:at )?(\d+)\((\d+)\): ", r"line \1, column \2: ", text).strip()
     if len(text) > _LONGEST_MESSAGE:
         half = _LONGEST_MESSAGE // 2
         text = f"{text[:half]} ... {text[-half:]}"

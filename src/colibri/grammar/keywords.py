@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from colibri.errors import GrammarError
+from colibri.grammar.regex import check_repeats
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -17,9 +18,22 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _PLAIN = ("$ref", "const", "enum", "type", "required", "pattern", "format", *_COUNTS, *_NUMBERS)
 ANNOTATIONS = frozenset(
-    ("$schema", "$id", "$comment", "title", "description", "default", "examples", "example")
-    + ("readOnly", "writeOnly", "deprecated", "contentMediaType", "contentEncoding")
-    + ("discriminator",)
+    [
+        "$schema",
+        "$id",
+        "$comment",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "readOnly",
+        "writeOnly",
+        "deprecated",
+        "contentMediaType",
+        "contentEncoding",
+        "discriminator",
+    ]
 )
 _ENFORCED = frozenset((*_SCHEMA_MAPS, *_SCHEMA_LISTS, *_SCHEMAS, *_PLAIN))
 FORMATS = frozenset(
@@ -75,6 +89,8 @@ def check_keywords(schema: Mapping[str, Any], at: str, root: object, known: set[
             refuse(keyword, at, f"not supported; {instead}")
         if (problem := _problem(keyword, value, schema, at)) is not None:
             refuse(keyword, at, problem)
+    if "pattern" in schema:
+        check_repeats(schema["pattern"], f"json_schema: 'pattern' at {at[:120] or 'the top'}")
     if "$ref" in schema and id(resolve(root, schema["$ref"], at)) not in known:
         refuse("$ref", at, f"{schema['$ref'][:80]!r} is no schema of this document")
 
@@ -116,8 +132,8 @@ def _required(schema: Mapping[str, Any]) -> int:
     return len(names) if isinstance(names, list) else 0
 
 
-def types_of(value: object) -> tuple[str, ...] | None:
-    names = value if isinstance(value, list) else [value]
+def types_of(value: Any) -> tuple[str, ...] | None:
+    names: list[Any] = value if isinstance(value, list) else [value]
     good = names and all(isinstance(name, str) and name in _TYPES for name in names)
     return tuple(names) if good else None
 

@@ -122,7 +122,9 @@ class Matcher:
             self._history.append(_Step(self._states, ended=True))
             self._ended = True
             return
-        before, moved, after = self._states, [], []
+        before = self._states
+        moved: list[LLMatcher] = []
+        after: list[_State] = []
         for state in before:
             if isinstance(state, _FreeState):
                 after += self._read(state, self.vocabulary.bytes_of(token))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from colibri.errors import ConfigError
+from colibri.grammar.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class SamplingParams:
 
     temperature 0 takes the most likely token. top_k 0, top_p 1, min_p 0, penalties 1 / 0 / 0 are
     off. seed None: a new one each time. logprobs n: the chosen token's and the n best log-
-    probabilities.
+    probabilities. structure: what the answer (after its reasoning) must look like.
     """
 
     temperature: float = 1.0
@@ -30,6 +31,7 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     logprobs: int | None = None
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -38,6 +40,8 @@ class SamplingParams:
             _check_int(name, getattr(self, name), least, most, none=name in ("seed", "logprobs"))
         if not isinstance(self.ignore_eos, bool):
             raise ConfigError(f"ignore_eos is {self.ignore_eos!r}; true or false expected")
+        if not isinstance(self.structure, Structure | None):
+            raise ConfigError(f"structure: {type(self.structure).__name__} is no Structure")
         object.__setattr__(self, "stop", _checked_stop(self.stop))
         object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
 

@@ -23,7 +23,7 @@ ARGUMENTS = {
 
 
 def reading(form: str) -> ToolCalls:
-    return ToolCalls(FORMATS[form][1], ToolSchemas(TOOLS))
+    return ToolCalls(FORMATS[form].read, ToolSchemas(TOOLS))
 
 
 def written(form: str, name: str, arguments: dict[str, Any]) -> str:
