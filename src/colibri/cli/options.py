@@ -12,6 +12,7 @@ import click
 from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
+from colibri.cli.structure import structure_options, take_structure
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
 from colibri.config.upstream import notices, sampling_from
 from colibri.errors import ConfigError
@@ -73,6 +74,7 @@ def _if_any(
 
 
 def sampling_options(command: Command) -> Command:
+    command = structure_options(command)
     command = click.option(
         "--logit-bias",
         "logit_bias",
@@ -160,6 +162,8 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
         given["stop"] = tuple(valid_text(stop, "--stop") for stop in stops)
     if flags.pop("ignore_eos"):
         given["ignore_eos"] = True
+    if (structure := take_structure(flags)) is not None:
+        given["structure"] = structure
     _check(given)
     return given
 

@@ -72,7 +72,6 @@ class Absent:
 
 _NO_GPU = "there are no GPU kernels here"
 _NO_DRAFTS = "there is no speculative decoding here"
-_NO_GRAMMARS = "there are no grammars here"
 _FP32_STATE = "keys and values are kept at fp32 here"
 _NO_SUCH_MODE = "experts are never dropped, nor chosen otherwise, by this variable"
 _FITS = "the expert cache always fills --ram"
@@ -94,8 +93,8 @@ ABSENT: tuple[Absent, ...] = (
     Absent("TRUNK_RESIDENT_LAYERS", "the whole trunk is in memory here; see --trunk-bits"),
     Absent("DRAFT", _NO_DRAFTS),
     Absent("SPEC_PIN", _NO_DRAFTS),
-    Absent("GRAMMAR", _NO_GRAMMARS),
-    Absent("SCHEMA", _NO_GRAMMARS),
+    Absent("GRAMMAR", "a grammar binds an answer here: --grammar FILE"),
+    Absent("SCHEMA", "a schema binds an answer here: --json-schema FILE"),
     Absent("CACHE_ROUTE", "that is --router cache-aware:J=2,M=12 here"),
     Absent("DEGRADE_ZERO", _NO_SUCH_MODE),
     Absent("EXPERT_BUDGET", _NO_SUCH_MODE),

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 # Between two tokens of JSON: nothing, a blank, or a line break and what indents the next line. Any
 # number of them, which the standard allows, is where models lose themselves.
 WHITESPACE = r" |\n[ \t]{0,40}"
-JSON_OPTIONS: dict[str, Any] = {"whitespace_pattern": WHITESPACE}
+# No \uXXXX: a key that is to differ from those that have a schema could be one of them, so spelt.
+JSON_OPTIONS: dict[str, Any] = {
+    "whitespace_pattern": WHITESPACE,
+    "json_allowed_escapes": 'nrbtf\\"',
+}
 _LONGEST_MESSAGE = 300
 
 # Of work units (see llguidance's LLParserLimits), far more than sane grammars take: compiling ends
