@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Between two tokens of JSON: nothing, a blank, or a line break and what indents the next line. Any
 # number of them, which the standard allows, is where models lose themselves.
-WHITESPACE = r" |\n[ \t]{0,40}"
+WHITESPACE = r" |\n[ \t]{0,24}"
 # No \uXXXX: a key that is to differ from those that have a schema could be one of them, so spelt.
 JSON_OPTIONS: dict[str, Any] = {
     "whitespace_pattern": WHITESPACE,
