@@ -15,9 +15,10 @@ class Pace:
     """A chunk is cut so that answers go on, but never so short that its prompt would cost more than
     twice: where experts are read from disk, few rows ask for nearly as many as many rows do.
 
-    Observed chunks are fitted by seconds = fixed + each * rows.
+    Observed chunks are fitted by seconds = fixed + each * rows. whole: rows of an uncut chunk.
     """
 
+    whole: int
     decode_seconds: float = 0.0
     _weight: float = 0.0
     _rows: float = 0.0
@@ -38,8 +39,10 @@ class Pace:
         self._rows_rows = _MEMORY * self._rows_rows + rows * rows
         self._rows_seconds = _MEMORY * self._rows_seconds + rows * seconds
 
-    def chunk(self, most: int) -> int:
+    @property
+    def chunk(self) -> int:
         """Rows of prompts beside answers."""
+        most = self.whole
         if not self._weight:
             return min(_FIRST, most)
         fixed, each = self._line()
