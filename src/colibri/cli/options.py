@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +11,7 @@ import click
 from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
+from colibri.cli.types import Number
 from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
 from colibri.config.upstream import notices, sampling_from
 from colibri.errors import ConfigError
@@ -22,29 +22,20 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_NUMBER = Number()
+
 # Field of SamplingParams, type of its flag, help. What is not given stays the model's default.
-SAMPLING: tuple[tuple[str, type, str], ...] = (
-    ("max_tokens", int, "Longest answer, in tokens; default: the model's, else 256."),
-    ("temperature", float, "0 always takes the likeliest token; default: the model's, else 1."),
-    ("top_k", int, "Sample from the k likeliest tokens; 0: all."),
-    ("top_p", float, "Sample from the likeliest tokens that hold this share."),
-    ("min_p", float, "Leave out tokens less likely than this share of the likeliest."),
-    ("repetition_penalty", float, "Above 1: tokens already there become less likely."),
-    ("presence_penalty", float, "Taken from the logit of a token already generated."),
-    ("frequency_penalty", float, "The same, once for each time it was generated."),
-    ("seed", int, "The same seed gives the same text."),
+SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = (
+    ("max_tokens", click.INT, "Longest answer, in tokens; default: the model's, else 256."),
+    ("temperature", _NUMBER, "0 always takes the likeliest token; default: the model's, else 1."),
+    ("top_k", click.INT, "Sample from the k likeliest tokens; 0: all."),
+    ("top_p", _NUMBER, "Sample from the likeliest tokens that hold this share."),
+    ("min_p", _NUMBER, "Leave out tokens less likely than this share of the likeliest."),
+    ("repetition_penalty", _NUMBER, "Above 1: tokens already there become less likely."),
+    ("presence_penalty", _NUMBER, "Taken from the logit of a token already generated."),
+    ("frequency_penalty", _NUMBER, "The same, once for each time it was generated."),
+    ("seed", click.INT, "The same seed gives the same text."),
 )
-
-
-class Directory(click.ParamType[Path]):
-    """A directory as an argument. An empty name, of a variable that is not set, is not "here"."""
-
-    name = "directory"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        if not str(value):
-            self.fail("the name is empty", param, ctx)
-        return Path(value)
 
 
 def engine_options(command: Command) -> Command:

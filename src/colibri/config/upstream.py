@@ -9,26 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from colibri.config.settings import BY_FIELD, SETTINGS, Upstream
+from colibri.config.settings.translations import autopin, pilot, same
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError
 
-
-def _same(text: str) -> str:
-    return text
-
-
-def _pilot_real(text: str) -> str:
-    return "off" if text.strip() == "0" else text
-
-
-def _autopin(text: str) -> str:
-    return {"1": "auto"}.get(text.strip(), text)
-
-
 FURTHER: tuple[tuple[str, Upstream], ...] = (
-    ("readers", Upstream("PIPE_WORKERS", _same)),
-    ("lookahead", Upstream("PILOT_REAL", _pilot_real, "0 (off) or a number of layers")),
-    ("pin", Upstream("AUTOPIN", _autopin, "1 (auto) or 0")),
+    ("readers", Upstream("PIPE_WORKERS", same)),
+    ("lookahead", Upstream("PILOT_REAL", pilot, "0 (off) or a number of layers")),
+    ("pin", Upstream("AUTOPIN", autopin, "1 (auto) or 0")),
 )
 
 
