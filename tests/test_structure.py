@@ -107,8 +107,10 @@ def test_others_of_the_batch_are_as_alone(demo: LLM) -> None:
     free = SamplingParams(temperature=0.8, seed=3, max_tokens=16, logprobs=2)
     bound = dataclasses.replace(free, structure=STRICT, max_tokens=40)
     alone = [demo.generate("The cat", free), demo.generate("The cat", bound)]
-    asked = [demo._raw("The cat", params) for params in (free, bound, free)]
-    together = demo._complete_all(asked)
+    asked = [demo.request("The cat", params) for params in (free, bound, free)]
+    for answer in asked:
+        demo.submit(answer)
+    together = [answer.complete() for answer in asked]
     assert [t.token_ids for t in together] == [alone[i].token_ids for i in (0, 1, 0)]
     assert [t.logprobs for t in together] == [alone[i].logprobs for i in (0, 1, 0)]
 

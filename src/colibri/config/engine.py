@@ -58,6 +58,9 @@ class EngineSettings(TypedDict, total=False):
     approx_check: int | Literal["auto", "off"]
     trace: str | None
     trace_logits: Literal["on", "off"]
+    prefix_cache: int | Literal["auto"]
+    max_queue: int
+    stall_timeout: int
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,9 @@ class EngineConfig:
     approx_check: int | Literal["auto", "off"] = "auto"
     trace: str | None = None
     trace_logits: Literal["on", "off"] = "off"
+    prefix_cache: int | Literal["auto"] = "auto"
+    max_queue: int = 32
+    stall_timeout: int = 300  # seconds
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

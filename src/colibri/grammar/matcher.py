@@ -137,6 +137,11 @@ class Matcher:
             self.rollback(1)
             raise GrammarError(f"token {token} does not fit the structure")
 
+    @property
+    def tokens(self) -> int:
+        """How many were accepted."""
+        return len(self._history)
+
     def rollback(self, tokens: int) -> None:
         """Takes the last tokens back."""
         if tokens > len(self._history):

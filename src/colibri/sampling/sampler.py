@@ -63,6 +63,7 @@ class Sampler:
         """
         scores = self._processed(logits, generated)
         if self.matcher is not None:
+            self.matcher.rollback(self.matcher.tokens - len(generated))  # of a step done again
             scores = self.matcher.mask(scores)
         token = int(scores.argmax())  # of the first NaN if there is one
         _check(float(scores[token]), position)
@@ -72,7 +73,7 @@ class Sampler:
             self.matcher.accept(token)
         if self.params.logprobs is None:
             return Sampled(token)
-        return _with_logprobs(logits, token, self.params.logprobs)
+        return with_logprobs(logits, token, self.params.logprobs)
 
     @property
     def finished(self) -> bool:
@@ -226,7 +227,7 @@ def _mix64(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def _with_logprobs(logits: F32, token: int, count: int) -> Sampled:
+def with_logprobs(logits: F32, token: int, count: int) -> Sampled:
     total = float(ops.log_sum_exp(np.ascontiguousarray(logits)[None])[0])
     ids = best(logits, min(count, len(logits))) if count else np.empty(0, np.int64)
     top = tuple((int(i), float(logits[i]) - total) for i in ids)
