@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from colibri.grammar.compiler import Grammar
 from colibri.grammar.matcher import Bound, Free, Stages
 from colibri.grammar.structure import Structure
 
-Compile = Callable[[Structure], Grammar]
+if TYPE_CHECKING:
+    from colibri.grammar.compiler import Grammar
+
+Compile = Callable[[Structure], "Grammar"]
 First = tuple[str, ...]
 
 

@@ -4,7 +4,6 @@ where it is wrong."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from colibri.errors import GrammarError
 from colibri.grammar.gbnf import gbnf_to_lark
 from colibri.grammar.lark import check_lark
-from colibri.grammar.regex import check_repeats
+from colibri.grammar.messages import explained
+from colibri.grammar.regex import check_repeats, escaped
 from colibri.grammar.schema import read_schema
 from colibri.grammar.structure import Structure
 from colibri.grammar.vocabulary import Vocabulary
@@ -28,7 +28,6 @@ JSON_OPTIONS: dict[str, Any] = {
     "whitespace_pattern": WHITESPACE,
     "json_allowed_escapes": 'nrbtf\\"',
 }
-_LONGEST_MESSAGE = 300
 
 # Of work units (see llguidance's LLParserLimits), far more than sane grammars take: compiling ends
 # within a second or two, a mask within tens of milliseconds, and a lexer stays below some 40 MB.
@@ -112,40 +111,3 @@ def _schema(schema: Any) -> str:
     from llguidance import LLMatcher
 
     return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=JSON_OPTIONS)  # type: ignore[arg-type]
-
-
-def escaped(text: str) -> str:
-    """A regex that matches this text alone."""
-    return "".join("\\" + c if c in _REGEX_SIGNS else c for c in text)
-
-
-_SOURCE_LINE = re.compile(r"(?:\d+ \|.*|[\^~| -]*)")
-_REGEX_SIGNS = frozenset("\\.+*?()|[]{}^$#&-~/")
-_MEANING = (
-    ("oneOf constraints", "'oneOf': its alternatives are not provably exclusive; use anyOf"),
-    ("NoExtension", "no text fits it"),
-    ("fuel", "too complex: larger repetitions or more alternatives than can be compiled"),
-    ("too many expressions", "too complex: repetitions within repetitions"),
-    ("too big", "too large"),
-    ("Too many items", "too complex: more repetitions or alternatives than can be followed"),
-    ("items; max is", "too complex: more alternatives at one place than can be followed"),
-    (
-        "Unable to determine if regex is empty",
-        "too complex: regexes and lengths that must all hold",
-    ),
-)
-
-
-def explained(message: str) -> str:
-    """The compiler's message, without its state and advice on its options."""
-    for sign, meaning in _MEANING:
-        if sign in message:
-            return meaning
-    lines = [line.strip() for line in re.split(r"<state>|<non-verbose/>", message)[0].splitlines()]
-    text = " ".join(line for line in lines if not _SOURCE_LINE.fullmatch(line))
-    text = re.sub(r"^.*regex parse error: ", "", text)
-    text = re.sub(r"^(?:at )?(\d+)\((\d+)\): ", r"line \1, column \2: ", text).strip()
-    if len(text) > _LONGEST_MESSAGE:
-        half = _LONGEST_MESSAGE // 2
-        text = f"{text[:half]} ... {text[-half:]}"
-    return text or "refused"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from colibri.grammar.answers import AnswerForm, stages_of
-from colibri.grammar.compiler import Grammar, compile_grammar
 from colibri.grammar.matcher import Matcher
 from colibri.grammar.structure import Structure
-from colibri.grammar.vocabulary import TokenizerLike, Vocabulary
+
+if TYPE_CHECKING:
+    from colibri.grammar.compiler import Grammar
+    from colibri.grammar.vocabulary import TokenizerLike, Vocabulary
 
 _KEPT = 32
 
@@ -25,6 +28,8 @@ class Grammars:
 
     def compiled(self, structure: Structure) -> Grammar:
         """GrammarError where it cannot be enforced."""
+        from colibri.grammar.compiler import compile_grammar
+
         with self._lock:
             if structure in self._kept:
                 self._kept.move_to_end(structure)
@@ -38,6 +43,8 @@ class Grammars:
 
     @property
     def vocabulary(self) -> Vocabulary:
+        from colibri.grammar.vocabulary import Vocabulary
+
         with self._lock:
             if self._vocabulary is None:
                 special = self._tokenizer.special_ids | self._end_ids

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.errors import GrammarError
-from colibri.grammar.compiler import Grammar, explained
-from colibri.grammar.vocabulary import Vocabulary
+from colibri.grammar.messages import explained
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
+
+    from colibri.grammar.compiler import Grammar
+    from colibri.grammar.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
 Bools = NDArray[np.bool_]

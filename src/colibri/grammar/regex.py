@@ -1,4 +1,4 @@
-"""Regexes, bounded before they are compiled."""
+"""Regexes: bounded before they are compiled, or made of a text."""
 
 import re
 
@@ -6,11 +6,17 @@ from colibri.errors import GrammarError
 
 MOST_REPEATED = 20_000  # of repetitions within repetitions, multiplied
 
+_SIGNS = frozenset("\\.+*?()|[]{}^$#&-~/")
 _PIECES = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<open>\()|(?P<close>\))"
     r"|\{(?P<least>\d+)(?P<range>,(?P<most>\d*))?\}|.",
     re.DOTALL,
 )
+
+
+def escaped(text: str) -> str:
+    """A regex that matches this text alone."""
+    return "".join("\\" + c if c in _SIGNS else c for c in text)
 
 
 def check_repeats(pattern: str, where: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from colibri.errors import ConfigError
 from colibri.grammar.answers import Thinking
 from colibri.grammar.structure import Structure
-from colibri.text import reasoning, tools
+from colibri.text import reasoning
 from colibri.text.builtin import built_in
 from colibri.text.effort import check_effort, effort_for
 from colibri.text.parts import AnswerParser
@@ -18,6 +18,7 @@ from colibri.text.template import ChatTemplate, check_messages, find_sources
 from colibri.text.tokenizer import Tokenizer
 from colibri.text.tools.base import ToolCalls
 from colibri.text.tools.choice import ChoiceRules, check_choice, choice_rules
+from colibri.text.tools.formats import FORMATS, tool_format
 from colibri.text.tools.rules import Rules
 from colibri.text.tools.schema import ToolSchemas, parsed
 
@@ -83,8 +84,9 @@ class ChatRequest:
 class ChatFormat:
     """A model's template and what it tells of the model.
 
-    built_in: the template is not the checkpoint's. tool_format: a name of colibri.text.tools.
-    thinks: whether it writes <think>. can_stop_thinking: whether the template has a switch.
+    built_in: the template is not the checkpoint's. tool_format: a name of
+    colibri.text.tools.formats. thinks: whether it writes <think>. can_stop_thinking: whether the
+    template has a switch.
     """
 
     def __init__(self, template: ChatTemplate, model_type: str, *, built_in: bool) -> None:
@@ -93,7 +95,7 @@ class ChatFormat:
         self.thinks = reasoning.CLOSE in source
         self.can_stop_thinking = "enable_thinking" in source or "thinking is" in source
         self.takes_tools = "tools" in source
-        self.tool_format = tools.tool_format(source) if self.takes_tools else None
+        self.tool_format = tool_format(source) if self.takes_tools else None
 
     @classmethod
     def load(cls, directory: Path, model_type: str) -> "ChatFormat | None":
@@ -127,13 +129,13 @@ class ChatFormat:
         """For the answer to a rendered prompt."""
         calls = None
         if request.offered and self.tool_format is not None:
-            calls = ToolCalls(tools.FORMATS[self.tool_format].read, ToolSchemas(request.offered))
+            calls = ToolCalls(FORMATS[self.tool_format].read, ToolSchemas(request.offered))
         splitter = ReasoningSplitter(reasoning_state(prompt)) if self.thinks else None
         return AnswerParser(splitter, calls)
 
     def call_rules(self, tokenizer: Tokenizer, request: ChatRequest) -> ChoiceRules:
         """How the answer's calls are enforced."""
-        write = None if self.tool_format is None else tools.FORMATS[self.tool_format].rules
+        write = None if self.tool_format is None else FORMATS[self.tool_format].rules
         return choice_rules(
             write, request.offered, request.tool_choice, request.parallel_tool_calls, tokenizer
         )

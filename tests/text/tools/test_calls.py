@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colibri.text.tools import FORMATS, tool_format
 from colibri.text.tools.base import Arguments, CallBegin, CallBroken, CallEnd, Text, ToolCalls
+from colibri.text.tools.formats import FORMATS, tool_format
 from colibri.text.tools.schema import ToolSchemas
 from text.chat_kit import TOOLS, cuts, every_cut, joined
 

@@ -15,9 +15,9 @@ from colibri.errors import GrammarError
 from colibri.grammar.answers import AnswerForm, CallRules
 from colibri.grammar.grammars import Grammars
 from colibri.text.parts import AnswerParser, ToolCall, whole_calls
-from colibri.text.tools import FORMATS
 from colibri.text.tools.base import ToolCalls
 from colibri.text.tools.enforce import call_rules
+from colibri.text.tools.formats import FORMATS
 from colibri.text.tools.schema import ToolSchemas
 
 FORMS = list(FORMATS)

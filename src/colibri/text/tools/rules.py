@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from colibri.grammar.compiler import JSON_OPTIONS, check_enforceable, escaped
+from colibri.grammar.compiler import JSON_OPTIONS, check_enforceable
+from colibri.grammar.regex import escaped
 
 ANYTHING = "/(?s:.*)/"
 TokenId = Callable[[str], int | None]
