@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from colibri.container.jsonfile import read_json
-from colibri.container.layerexperts import LayerExperts
+from colibri.container.layerexperts import LayerExperts, main_layers
 from colibri.container.manifest import read_manifest
-from colibri.container.mirror import Layers, main_layers, model_identity
+from colibri.container.mirror import Layers, model_identity
 from colibri.container.reader import open_container
 from colibri.container.spec import MANIFEST_NAME
 from colibri.models.registry import family_for

@@ -119,3 +119,10 @@ def test_what_is_hot_is_what_is_remembered(
     code, out, _ = coli("plan", *wishes)
     assert code == 0
     assert "of what was asked for so far" in out
+
+
+def test_a_refused_stage_leaves_no_directory(coli: Any, model_of: Any, tmp_path: Path) -> None:
+    model, target = model_of("olmoe", "int4"), tmp_path / "drive" / "new"
+    code, _, err = coli("stage", target, "--model", model, "--budget", "1KB", "--reserve", "0")
+    assert code in (2, 5), err
+    assert not target.parent.exists()

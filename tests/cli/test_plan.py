@@ -144,3 +144,15 @@ def test_no_model_an_empty_folder_a_file_an_unknown_family(
     outcome = coli("plan")
     assert outcome.code == 2
     assert "--model or COLI_MODEL" in outcome.err
+
+
+def test_a_mirror_is_looked_at(coli: Any, tmp_path: Path) -> None:
+    model, missing = str(golden.tiny("olmoe")), str(tmp_path / "nope")
+    outcome = coli("plan", model, "--mirror", missing, *KNOWN)
+    assert (outcome.code, outcome.err) == (4, f"coli: error: {missing}: no such directory\n")
+    outcome = coli("plan", model, "--mirror", str(tmp_path), *KNOWN)
+    assert "holds nothing of this model's experts" in outcome.err
+    shutil.copytree(model, tmp_path / "copy")
+    outcome = coli("plan", model, "--mirror", str(tmp_path / "copy"), *KNOWN)
+    assert outcome.code == 0
+    assert "what a mirror adds is not in it" in outcome.out

@@ -77,9 +77,10 @@ def test_broken_pipe_is_quiet() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_disk_is_said() -> None:
+@pytest.mark.parametrize("arguments", [("run", "-q", "Once"), ("info",), ("--help",)])
+def test_full_disk_is_said(arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full:
-        code, _, err = finish(start("run", "-q", "Once", stdout=full))
+        code, _, err = finish(start(*arguments, stdout=full))
     assert code == 1
     assert err == "coli: error: No space left on device: standard output\n"
 

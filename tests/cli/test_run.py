@@ -54,7 +54,7 @@ def test_prompt_from_standard_input_loses_one_newline_only(coli: Any, llm: Any) 
         (["run", "--max-tokens", "0", "x"], b"", "max_tokens"),
         (["run", "--model", "", "x"], b"", "--model"),
         (["run", "--frob", "x"], b"", "coli run --help"),
-        (["run", "--stats-json", "/nonexistent/stats.json", "x"], b"", "--stats-json"),
+        (["run", "--stats-json", "/dev/null/stats.json", "x"], b"", "--stats-json"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(

@@ -46,5 +46,11 @@ def test_no_gain_has_a_code_of_its_own_and_saves_nothing(coli, speed):
     assert "there is no profile" in coli("tune", "--show").out
 
 
+def test_too_little_time_is_said(coli):
+    done = coli("tune", "--timeout", "1", "--tokens", "100000")
+    assert done.code == 8
+    assert "nothing tried, nothing saved; give --timeout more seconds" in done.out
+
+
 def test_a_model_that_is_none_is_refused(coli, tmp_path):
     assert coli("tune", str(tmp_path)).code == 4

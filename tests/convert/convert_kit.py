@@ -155,7 +155,8 @@ def dying(source: Path, work: Path, mode: str, stride: int) -> list[dict[str, An
     """What dying_conversions.py says after each death and each resumption."""
     driver = Path(__file__).with_name("dying_conversions.py")
     command = [sys.executable, str(driver), str(source), str(work), mode, str(stride)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    tests = str(Path(__file__).parents[1])
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": tests}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

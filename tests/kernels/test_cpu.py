@@ -41,13 +41,13 @@ def test_hyper_threads_count_once(tmp_path, monkeypatch, allowed, cores):
         folder = tmp_path / f"cpu{number}" / "topology"
         folder.mkdir(parents=True)
         (folder / "thread_siblings_list").write_text(f"{number % 2},{number % 2 + 2}\n")
-    monkeypatch.setattr(cpu, "_allowed_cpus", lambda: allowed)
+    monkeypatch.setattr(cpu, "allowed_cpus", lambda: allowed)
     monkeypatch.setattr(cpu, "_quota_cores", lambda: 64)
     assert cpu.physical_cores(tmp_path) == cores
 
 
 def test_without_topology_every_cpu_is_a_core(tmp_path, monkeypatch):
-    monkeypatch.setattr(cpu, "_allowed_cpus", lambda: [0, 1, 2])
+    monkeypatch.setattr(cpu, "allowed_cpus", lambda: [0, 1, 2])
     monkeypatch.setattr(cpu, "_quota_cores", lambda: 64)
     assert cpu.physical_cores(tmp_path) == 3
 

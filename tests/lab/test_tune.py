@@ -11,7 +11,7 @@ from colibri.config import EngineConfig
 from colibri.errors import ColibriError
 from colibri.lab.tune.search import Search, Wishes
 from colibri.lab.tune.space import Knob, knobs, worth_trying
-from colibri.lab.tune.trial import ProcessRunner, Sample, TrialFailed, Work, measure
+from colibri.lab.tune.trial import OutOfTime, ProcessRunner, Sample, TrialFailed, Work, measure
 from colibri.lab.tune.tune import profile_of, tune
 from colibri.llm import embedded_model
 
@@ -155,6 +155,21 @@ def test_the_time_is_kept():
     assert machine.now <= 85.0
     assert any("not everything was tried" in line for line in lines)
     assert found.outcome in ("confirmed", "no time", "no gain")
+
+
+def test_a_proof_that_the_end_cuts_short_is_none_for_want_of_time():
+    def speed(changed):
+        proving = len(machine.runs) > 7
+        return OutOfTime("over") if proving else by_table(threads_4=2)(changed)
+
+    machine = Machine(speed)
+    found, _ = search(machine)
+    assert found.outcome == "no time"
+
+
+def test_a_start_that_takes_all_the_time_is_no_error():
+    found = tune(BASE, (), Machine(lambda changed: OutOfTime("over")), Wishes())
+    assert (found.outcome, found.settings, found.tried) == ("nothing tried", {}, [])
 
 
 def test_drift_in_the_proof_is_no_proof():

@@ -12,6 +12,7 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.options import engine_options, take_config
+from colibri.cli.types import Number
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ _FILE = click.Path(path_type=Path)
     "--cold", is_flag=True, help="Empty the page cache and the expert cache before each run."
 )
 @click.option(
-    "--cache-fraction", type=float, metavar="F", help="Share of a layer's experts that has slots."
+    "--cache-fraction",
+    type=Number(),
+    metavar="F",
+    help="Share of a layer's experts that has slots.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N")
 @click.option(

@@ -36,8 +36,10 @@ def command(directory: str | None, model: str | None) -> None:
 
 
 def _facts(container: Container, family: str) -> Iterator[tuple[str, str]]:
+    from colibri.container.layerexperts import main_layers
+
     layers = container.expert_layers()
-    main = [layer for layer in layers.values() if not layer.draft]
+    main = list(main_layers(layers).values())
     trunk_bytes = Counter[str]()
     for name in container.names():
         info = container.info(name)

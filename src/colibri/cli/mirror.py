@@ -26,7 +26,8 @@ from colibri.cli.mirroring import (
     warn,
     wishes,
 )
-from colibri.cli.options import Directory, setting_option
+from colibri.cli.options import setting_option
+from colibri.cli.types import Directory
 from colibri.errors import Cancelled
 
 NOT_READY = 4

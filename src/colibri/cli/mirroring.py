@@ -48,7 +48,7 @@ def take_others(model_dirs: str | None) -> list[Path]:
 def reader(others: Sequence[Path]) -> Callable[[Path], Layers]:
     """Reads a model whose files may lie in other directories too."""
     from colibri.cli.paths import read_config
-    from colibri.container.mirror import main_layers
+    from colibri.container.layerexperts import main_layers
     from colibri.container.reader import open_container
     from colibri.models.registry import family_for
 

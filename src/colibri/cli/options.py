@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +11,8 @@ import click
 from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
+from colibri.cli.structure import structure_options, take_structure
+from colibri.cli.types import Number
 from colibri.config import (
     SERVER_SETTINGS,
     SETTINGS,
@@ -30,29 +31,21 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_NUMBER = Number()
+
 # Field of SamplingParams, type of its flag, help. What is not given stays the model's default.
-SAMPLING: tuple[tuple[str, type, str], ...] = (
-    ("max_tokens", int, "Longest answer, in tokens; default: the model's, else 256."),
-    ("temperature", float, "0 always takes the likeliest token; default: the model's, else 1."),
-    ("top_k", int, "Sample from the k likeliest tokens; 0: all."),
-    ("top_p", float, "Sample from the likeliest tokens that hold this share."),
-    ("min_p", float, "Leave out tokens less likely than this share of the likeliest."),
-    ("repetition_penalty", float, "Above 1: tokens already there become less likely."),
-    ("presence_penalty", float, "Taken from the logit of a token already generated."),
-    ("frequency_penalty", float, "The same, once for each time it was generated."),
-    ("seed", int, "The same seed gives the same text."),
+SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = (
+    ("max_tokens", click.INT, "Longest answer, in tokens; default: the model's, else 256."),
+    ("temperature", _NUMBER, "0 always takes the likeliest token; default: the model's, else 1."),
+    ("top_k", click.INT, "Sample from the k likeliest tokens; 0: all."),
+    ("top_p", _NUMBER, "Sample from the likeliest tokens that hold this share."),
+    ("min_p", _NUMBER, "Leave out tokens less likely than this share of the likeliest."),
+    ("repetition_penalty", _NUMBER, "Above 1: tokens already there become less likely."),
+    ("presence_penalty", _NUMBER, "Taken from the logit of a token already generated."),
+    ("frequency_penalty", _NUMBER, "The same, once for each time it was generated."),
+    ("seed", click.INT, "The same seed gives the same text."),
 )
-
-
-class Directory(click.ParamType[Path]):
-    """A directory as an argument. An empty name, of a variable that is not set, is not "here"."""
-
-    name = "directory"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        if not str(value):
-            self.fail("the name is empty", param, ctx)
-        return Path(value)
+_DEFAULTS = [row for row in SAMPLING if row[0] != "seed"]
 
 
 def engine_options(command: Command) -> Command:
@@ -99,6 +92,7 @@ def _if_any(
 
 
 def sampling_options(command: Command) -> Command:
+    command = structure_options(command)
     command = click.option(
         "--logit-bias",
         "logit_bias",
@@ -112,7 +106,18 @@ def sampling_options(command: Command) -> Command:
     command = click.option(
         "--stop", multiple=True, metavar="TEXT", help="End before this text; may be repeated."
     )(command)
-    for field, kind, text in reversed(SAMPLING):
+    return _number_options(command, SAMPLING)
+
+
+def default_options(command: Command) -> Command:
+    """What a server lets its operator say of sampling, for requests that do not."""
+    return _number_options(command, _DEFAULTS)
+
+
+def _number_options(
+    command: Command, rows: Sequence[tuple[str, click.ParamType[Any], str]]
+) -> Command:
+    for field, kind, text in reversed(rows):
         flag = "--" + field.replace("_", "-")
         command = click.option(flag, field, type=kind, metavar="N", help=text)(command)
     return command
@@ -192,6 +197,17 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
         given["stop"] = tuple(valid_text(stop, "--stop") for stop in stops)
     if flags.pop("ignore_eos"):
         given["ignore_eos"] = True
+    if (structure := take_structure(flags)) is not None:
+        given["structure"] = structure
+    _check(given)
+    return given
+
+
+def take_defaults(flags: dict[str, Any]) -> dict[str, Any]:
+    """The same of default_options."""
+    own = {field: flags.pop(field) for field, _, _ in _DEFAULTS}
+    given = {name: value for name, value in sampling_from(os.environ).items() if name in own}
+    given |= {field: value for field, value in own.items() if value is not None}
     _check(given)
     return given
 

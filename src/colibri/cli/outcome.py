@@ -63,7 +63,7 @@ def _rates_now(llm: LLM) -> Rates:
     from colibri.planner.forecast import Rates
     from colibri.planner.rates import compute_rate, extents
 
-    pieces = extents(llm.container.expert_layers().values())
+    pieces = extents(llm.container.expert_layers())
     with ProcessGauge() as gauge:
         memory = gauge.memory(cpu.num_threads())
         disk = gauge.disk(pieces, llm.experts.readers).bytes_per_second if pieces else None

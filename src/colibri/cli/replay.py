@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from colibri.cli.types import Number
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--pin-from",
-    type=float,
+    type=Number(0, 1),
     default=0.25,
     show_default=True,
     metavar="F",
@@ -55,7 +56,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--lookahead",
-    type=float,
+    type=Number(0, 1),
     metavar="R",
     help="Guess each layer's experts one layer ahead in decode, this share of them right, and have "
     "them read in time.",

@@ -12,27 +12,24 @@ import click
 from colibri.cli import terminal
 from colibri.cli.loading import show_warnings
 from colibri.cli.options import (
+    default_options,
     engine_options,
-    sampling_options,
     server_options,
     take_config,
-    take_sampling,
+    take_defaults,
     take_server,
 )
-from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
     from colibri.config import EngineConfig, ServerConfig
     from colibri.llm import LLM
     from colibri.server.serving import Server
 
-_FAR = ("ignore_eos", "stop", "logit_bias", "seed")  # of one request, not of a server
-
 
 @click.command("serve")
 @click.option("-q", "--quiet", is_flag=True, help="No line a request, only warnings and errors.")
 @server_options
-@sampling_options
+@default_options
 @engine_options
 def command(quiet: bool, **flags: Any) -> None:
     """Serve a model over HTTP, to OpenAI's and Anthropic's clients, until Ctrl-C or `coli stop`.
@@ -41,10 +38,7 @@ def command(quiet: bool, **flags: Any) -> None:
     embedded model is served.
     """
     server_config = take_server(flags)
-    config, given = take_config(flags), take_sampling(flags)
-    for name in _FAR:
-        if name in given:
-            raise ConfigError(f"--{name.replace('_', '-')}: for a request, not for a server")
+    config, given = take_config(flags), take_defaults(flags)
     from colibri.cli.paths import model_path
     from colibri.server.serving import bind, url_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 # What a terminal would obey rather than show: C0 but tab and newline, DEL, C1.
 _CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160))}
@@ -23,6 +24,22 @@ def prepare_streams() -> None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is not None:
             _make_blocking(stream)
+    for method in ("write", "flush"):
+        setattr(sys.stdout, method, _naming_stdout(getattr(sys.stdout, method)))
+
+
+def _naming_stdout(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Whoever writes to it, a failure says that it was this and no file."""
+
+    def named(*args: Any) -> Any:
+        try:
+            return method(*args)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+    return named
 
 
 def _make_blocking(stream: TextIO) -> None:
@@ -39,13 +56,8 @@ def is_terminal(stream: TextIO) -> bool:
 
 def write_answer(text: str) -> None:
     """Text of the model to stdout at once; a terminal is not handed control characters."""
-    try:
-        sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from None
+    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
 
 
 def write_aside(text: str) -> None:

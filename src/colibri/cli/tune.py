@@ -12,6 +12,7 @@ import click
 from colibri.cli import figures, terminal
 from colibri.cli.errors import NOTHING_SAVED
 from colibri.cli.options import engine_options, take_config
+from colibri.cli.types import Number
 from colibri.config import BY_FIELD, asked_for, default_file
 from colibri.errors import ConfigError
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _OUTCOMES = {
     "no gain": "no gain beyond noise: nothing saved",
     "not confirmed": "what was found did not hold in both orders: nothing saved",
+    "nothing tried": "the time was over before the model as it is was measured: nothing tried, "
+    "nothing saved; give --timeout more seconds",
     "no time": "the time was over before what was found could be proven: nothing saved",
 }
 
@@ -47,7 +50,7 @@ _OUTCOMES = {
 )
 @click.option(
     "--min-gain",
-    type=click.FloatRange(0, 10),
+    type=Number(0, 10),
     default=0.03,
     show_default=True,
     metavar="F",

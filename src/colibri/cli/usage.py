@@ -86,20 +86,15 @@ def _file(named: str | None, usage: str | None) -> UsageFile:
     import os
 
     from colibri.cli.paths import model_path
-    from colibri.experts.usage.file import Subject, UsageFile
-    from colibri.experts.usage.log import usage_path
+    from colibri.experts.usage.log import usage_file
     from colibri.runtime import open_model
 
     config = take_some(model=named, usage=usage)
     container = open_model(model_path(config.model), config)
-    layers = {n: layer for n, layer in container.expert_layers().items() if not layer.draft}
-    subject = Subject.of(container.path.absolute().name, container.config, layers)
-    path = usage_path(
-        config.usage, container.path, subject, os.environ, embedded=config.model is None
-    )
-    if path is None:
+    file = usage_file(config, container, os.environ)
+    if file is None:
         raise ConfigError("usage is off, or there is no place for it: give --usage auto or a file")
-    return UsageFile(path, subject, config.usage_half_life)
+    return file
 
 
 def _read(file: UsageFile) -> Found:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from colibri.cli.errors import WANTING
-from colibri.cli.options import Directory
 from colibri.cli.progress import ProgressLine
+from colibri.cli.types import Directory
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -31,35 +31,35 @@ class EngineSettings(TypedDict, total=False):
     """The keyword arguments of LLM: the fields of EngineConfig but the model and a profile."""
 
     ram: str
-    cache_experts: int | None
-    cache_share: int
-    cache_bits: CacheBits
     context: int | None
+    prefill_chunk: int | None
     trunk_bits: TrunkBits
     embed_bits: EmbedBits
     activations: Activations
+    cache_experts: int | None
+    cache_share: int
+    cache_bits: CacheBits
+    cache_scope: CacheScope
+    policy: Policy
+    pin: str
+    usage: str
+    usage_half_life: int
     threads: int | None
-    readers: int | Literal["auto"]
-    prefill_chunk: int | None
-    verify_reads: Literal["on", "off"]
-    numa: Numa
     cpu: CpuPath
+    numa: Numa
+    readers: int | Literal["auto"]
     direct: Direct
     lookahead: Lookahead
+    verify_reads: Literal["on", "off"]
+    model_dirs: tuple[str, ...]
+    mirror: tuple[str, ...]
+    disk_weights: tuple[float, ...] | Literal["auto"]
     router: str
     experts_per_token: int | None
     expert_top_p: float | None
     approx_check: int | Literal["auto", "off"]
-    policy: Policy
-    cache_scope: CacheScope
     trace: str | None
     trace_logits: Literal["on", "off"]
-    pin: str
-    usage: str
-    usage_half_life: int
-    model_dirs: tuple[str, ...]
-    mirror: tuple[str, ...]
-    disk_weights: tuple[float, ...] | Literal["auto"]
     prefix_cache: int | Literal["auto"]
     max_queue: int
     stall_timeout: int
@@ -71,28 +71,27 @@ class EngineConfig:
 
     model: str | None = None  # None: the embedded model
     ram: str = "auto"
-    cache_experts: int | None = None
-    cache_share: int = 100
-    cache_bits: CacheBits = "stored"
     context: int | None = None
+    prefill_chunk: int | None = None
     trunk_bits: TrunkBits = "auto"
     embed_bits: EmbedBits = 8
     activations: Activations = "int8x2"
-    threads: int | None = None
-    readers: int | Literal["auto"] = 4
-    prefill_chunk: int | None = None
-    verify_reads: Literal["on", "off"] = "off"
-    numa: Numa = "auto"
-    cpu: CpuPath = "auto"
-    direct: Direct = "auto"
-    lookahead: Lookahead = "auto"
-    policy: Policy = "auto"
+    profile: str = "auto"  # the file, once one was taken; only the command line takes any
+    cache_experts: int | None = None
+    cache_share: int = 100
+    cache_bits: CacheBits = "stored"
     cache_scope: CacheScope = "layer"
-    trace: str | None = None
-    trace_logits: Literal["on", "off"] = "off"
+    policy: Policy = "auto"
     pin: str = "auto"
     usage: str = "auto"
     usage_half_life: int = 50_000
+    threads: int | None = None
+    cpu: CpuPath = "auto"
+    numa: Numa = "auto"
+    readers: int | Literal["auto"] = 4
+    direct: Direct = "auto"
+    lookahead: Lookahead = "auto"
+    verify_reads: Literal["on", "off"] = "off"
     model_dirs: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
@@ -100,10 +99,11 @@ class EngineConfig:
     experts_per_token: int | None = None
     expert_top_p: float | None = None
     approx_check: int | Literal["auto", "off"] = "auto"
+    trace: str | None = None
+    trace_logits: Literal["on", "off"] = "off"
     prefix_cache: int | Literal["auto"] = "auto"
     max_queue: int = 32
     stall_timeout: int = 300  # seconds
-    profile: str = "auto"  # the file, once one was taken; only the command line takes any
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

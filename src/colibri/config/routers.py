@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError
@@ -93,14 +92,3 @@ def router_text(value: object) -> str:
         raise ConfigError(f"{shown(value)} is no router; give {ROUTER_FORM}")
     parse_router(value)
     return value.strip()
-
-
-def share(value: object) -> float:
-    """A number above 0, up to 1."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(cast(str, value))
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not 0 < number <= 1:
-        raise ConfigError(f"{shown(value)} is not a number above 0, up to 1")
-    return number

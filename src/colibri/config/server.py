@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from colibri.config.settings import BY_FIELD, Setting, _choice, _whole
+from colibri.config.settings import BY_FIELD, Setting
+from colibri.config.settings.forms import choice, whole
 from colibri.config.sizes import parse_bytes, shown
 from colibri.config.sources import gather
 from colibri.errors import ConfigError
@@ -70,7 +71,7 @@ def _size(value: object) -> int:
 
 SERVER_SETTINGS: tuple[Setting, ...] = (
     Setting("host", "name or address", "Where to listen; 0.0.0.0: on all interfaces.", _address),
-    Setting("port", "0 to 65535", "Where to listen; 0: any free port.", _whole(0, 65535)),
+    Setting("port", "0 to 65535", "Where to listen; 0: any free port.", whole(0, 65535)),
     Setting(
         "model_id",
         "text",
@@ -101,25 +102,25 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
         "request_timeout",
         "1 to 604800",
         "Seconds after which a request that is not done ends with an error.",
-        _whole(1, 604_800),
+        whole(1, 604_800),
     ),
     Setting(
         "drain_timeout",
         "0 to 86400",
         "Seconds that running answers get to end after SIGTERM, Ctrl-C or `coli stop`.",
-        _whole(0, 86_400),
+        whole(0, 86_400),
     ),
     Setting(
         "keepalive",
         "1 to 3600",
         "Seconds between signs of life (comments) in a stream that has nothing to say.",
-        _whole(1, 3600),
+        whole(1, 3600),
     ),
     Setting(
         "log_prompts",
         "on or off",
         "Write prompts and answers to the log as well.",
-        _choice("on", "off"),
+        choice("on", "off"),
     ),
 )
 SERVER_BY_FIELD = {setting.field: setting for setting in SERVER_SETTINGS}

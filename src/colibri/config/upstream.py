@@ -9,26 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from colibri.config.settings import SETTINGS, Setting, Upstream
+from colibri.config.settings.translations import autopin, pilot, same
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError
 
-
-def _same(text: str) -> str:
-    return text
-
-
-def _pilot_real(text: str) -> str:
-    return "off" if text.strip() == "0" else text
-
-
-def _autopin(text: str) -> str:
-    return {"1": "auto"}.get(text.strip(), text)
-
-
 FURTHER: tuple[tuple[str, Upstream], ...] = (
-    ("readers", Upstream("PIPE_WORKERS", _same)),
-    ("lookahead", Upstream("PILOT_REAL", _pilot_real, "0 (off) or a number of layers")),
-    ("pin", Upstream("AUTOPIN", _autopin, "1 (auto) or 0")),
+    ("readers", Upstream("PIPE_WORKERS", same)),
+    ("lookahead", Upstream("PILOT_REAL", pilot, "0 (off) or a number of layers")),
+    ("pin", Upstream("AUTOPIN", autopin, "1 (auto) or 0")),
 )
 
 
@@ -72,7 +60,6 @@ class Absent:
 
 _NO_GPU = "there are no GPU kernels here"
 _NO_DRAFTS = "there is no speculative decoding here"
-_NO_GRAMMARS = "there are no grammars here"
 _FP32_STATE = "keys and values are kept at fp32 here"
 _NO_SUCH_MODE = "experts are never dropped, nor chosen otherwise, by this variable"
 _FITS = "the expert cache always fills --ram"
@@ -94,8 +81,8 @@ ABSENT: tuple[Absent, ...] = (
     Absent("TRUNK_RESIDENT_LAYERS", "the whole trunk is in memory here; see --trunk-bits"),
     Absent("DRAFT", _NO_DRAFTS),
     Absent("SPEC_PIN", _NO_DRAFTS),
-    Absent("GRAMMAR", _NO_GRAMMARS),
-    Absent("SCHEMA", _NO_GRAMMARS),
+    Absent("GRAMMAR", "a grammar binds an answer here: --grammar FILE"),
+    Absent("SCHEMA", "a schema binds an answer here: --json-schema FILE"),
     Absent("CACHE_ROUTE", "that is --router cache-aware:J=2,M=12 here"),
     Absent("DEGRADE_ZERO", _NO_SUCH_MODE),
     Absent("EXPERT_BUDGET", _NO_SUCH_MODE),

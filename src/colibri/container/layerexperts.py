@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from colibri.container.header import TensorInfo
 from colibri.container.manifest import LayerSpec
@@ -54,6 +55,19 @@ class LayerExperts:
     def parts(self, expert: int) -> tuple[int, int, int]:
         """Offsets in the slot: gate, up, down; in a record 0, 0, the blocks of down."""
         return self.offsets[0 if self.record else expert]
+
+
+class MaybeDraft(Protocol):
+    @property
+    def draft(self) -> bool: ...
+
+
+L = TypeVar("L", bound=MaybeDraft)
+
+
+def main_layers(layers: Mapping[int, L]) -> dict[int, L]:
+    """Those that run: what a draft layer has is never asked for."""
+    return {n: layer for n, layer in layers.items() if not layer.draft}
 
 
 def from_records(spec: LayerSpec, records: Sequence[TensorInfo]) -> LayerExperts:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from colibri.container.writer import naming_the_file
@@ -16,7 +16,8 @@ from colibri.errors import ConfigError
 @contextlib.contextmanager
 def locked(directory: Path, work: str) -> Iterator[None]:
     """Make the directory and hold it against a second writer; `work` names what would be another
-    one's."""
+    one's. Work that is refused before it wrote anything leaves no directory that was not there."""
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     with naming_the_file(directory):
         directory.mkdir(parents=True, exist_ok=True)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -29,6 +30,17 @@ def locked(directory: Path, work: str) -> Iterator[None]:
                 raise ConfigError(
                     f"{directory}: another {work} is writing here; wait for it or stop it"
                 ) from None
-        yield
+        try:
+            yield
+        except BaseException:
+            _remove_empty(made)
+            raise
     finally:
         os.close(fd)
+
+
+def _remove_empty(made: Sequence[Path]) -> None:
+    """Innermost first; one that holds something ends it."""
+    with contextlib.suppress(OSError):
+        for folder in made:
+            folder.rmdir()

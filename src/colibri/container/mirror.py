@@ -51,11 +51,6 @@ class MirrorCopies:
         return tuple(replace(span, file=self.shards[span.file]) for span in spans)
 
 
-def main_layers(layers: Layers) -> Layers:
-    """Those that run: what a draft layer has is never asked for."""
-    return {n: layer for n, layer in layers.items() if not layer.draft}
-
-
 def image_bytes(spans: Sequence[Span]) -> int:
     """Bytes of a slot that these reads fill."""
     return spans[-1].slot_offset + spans[-1].nbytes

@@ -108,13 +108,21 @@ class Engine:
         self._drop_unwanted()
         self._admit()
         if parts := self._turns.parts(self._running):
-            for part in parts:
-                part.sequence.held.reach(part.sequence.held.state.length + len(part.ids))
-            self._states.make_room()
-            self._advance(parts)
+            self._advance(self._with_room(parts))
         if self._any_left:
             self._any_left = False
             self._turn_ended(self.busy)
+
+    def _with_room(self, parts: list[Part]) -> list[Part]:
+        """What the step takes is taken from what is kept; checkpoints need not be."""
+        for part in parts:
+            held, marks = part.sequence.held, len(part.marks)
+            held.reach(held.state.length + len(part.ids), marks + bool(part.sequence.marks))
+        if self._states.make_room():
+            return parts
+        for part in parts:
+            part.sequence.marks.clear()
+        return [replace(part, marks=()) for part in parts]
 
     def fail_all(self, error: BaseException) -> None:
         for work in [*self._waiting, *(s.request for s in self._running)]:
@@ -182,7 +190,7 @@ class Engine:
         limit = self._limit(request)
         try:
             check_request(request, self.model.vocab_size, self.context)
-            sampler = Sampler(request.params, request.prompt_ids)
+            sampler = Sampler(request.params, request.prompt_ids, request.matcher)
             sequence = self._prefixes.sequence(request, sampler, limit)
         except (ColibriError, MemoryError) as error:
             request.fail(error)
@@ -249,7 +257,8 @@ class Engine:
         request = sequence.request
         sequence.generated.append(sampled.token)
         request.send(Token(sampled.token, sampled.logprob, sampled.top))
-        if sampled.token in request.eos_ids and not request.params.ignore_eos:
+        ends = sampled.token in request.eos_ids and not request.params.ignore_eos
+        if ends or sequence.sampler.finished:
             self._finish(sequence, "stop")
         elif sequence.length >= sequence.limit:
             self._finish(sequence, "length")

@@ -15,10 +15,13 @@ class Pace:
     """A chunk is cut so that answers go on, but never so short that its prompt would cost more than
     twice: where experts are read from disk, few rows ask for nearly as many as many rows do.
 
-    Observed chunks are fitted by seconds = fixed + each * rows.
+    Observed chunks are fitted by seconds = fixed + each * rows; where all are of one size, what was
+    last known of the fixed share holds. whole: rows of an uncut chunk.
     """
 
+    whole: int
     decode_seconds: float = 0.0
+    _share: float = 0.0
     _weight: float = 0.0
     _rows: float = 0.0
     _seconds: float = 0.0
@@ -38,8 +41,10 @@ class Pace:
         self._rows_rows = _MEMORY * self._rows_rows + rows * rows
         self._rows_seconds = _MEMORY * self._rows_seconds + rows * seconds
 
-    def chunk(self, most: int) -> int:
+    @property
+    def chunk(self) -> int:
         """Rows of prompts beside answers."""
+        most = self.whole
         if not self._weight:
             return min(_FIRST, most)
         fixed, each = self._line()
@@ -53,8 +58,7 @@ class Pace:
     def _line(self) -> tuple[float, float]:
         rows, seconds = self._rows / self._weight, self._seconds / self._weight
         spread = self._rows_rows / self._weight - rows * rows
-        if spread < (_SPREAD * rows) ** 2:
-            return 0.0, seconds / rows
-        each = (self._rows_seconds / self._weight - rows * seconds) / spread
-        each = min(max(each, 0.0), seconds / rows)
-        return seconds - each * rows, each
+        if spread >= (_SPREAD * rows) ** 2:
+            each = (self._rows_seconds / self._weight - rows * seconds) / spread
+            self._share = min(max(1 - each * rows / seconds, 0.0), 1.0)
+        return self._share * seconds, (1 - self._share) * seconds / rows

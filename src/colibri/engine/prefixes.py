@@ -31,7 +31,8 @@ class Prefixes:
 
     def better_soon(self, request: Request, running: Iterable[Sequence]) -> bool:
         """Whether a prompt that is being read will have more of this one's beginning than there is
-        now, enough to wait for it. Where states cannot be cut, it is told to keep that place."""
+        now, at least half of what is read meanwhile. Where states cannot be cut, it is told to keep
+        that place."""
         reading = [s for s in running if s.in_prefill and self._states.keeps]
         if not reading:
             return False
@@ -40,7 +41,9 @@ class Prefixes:
         known = match.length if match else 0
         ahead = [(self._shared(s, request, prompt), s) for s in reading]
         most, sequence = max(ahead, key=lambda pair: pair[0])
-        if most < known + _WORTH_WAITING or sequence.prefilled >= most:
+        if most < _WORTH_WAITING or 2 * (most - known) < most - sequence.prefilled:
+            return False
+        if sequence.prefilled >= most:
             return False
         if not sequence.held.state.trimmable:
             sequence.marks.add(most)

@@ -7,6 +7,7 @@ from queue import SimpleQueue
 from typing import Literal, Protocol
 
 from colibri.errors import DeadlineError
+from colibri.grammar import Matcher
 from colibri.sampling import SamplingParams
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -74,6 +75,7 @@ class Request:
     eos_ids: frozenset[int] = frozenset()
     events: EventSink = field(default_factory=lambda: SimpleQueue[Event]())
     cancelled: bool = False
+    matcher: Matcher | None = None  # of the structure that the answer must have
     deadline: float | None = None
     branches: Sequence[Sequence[int]] = ()
     marks: Sequence[int] = ()

@@ -20,7 +20,7 @@ class Turns:
     """rows: that a step has memory for; chunk: of them, those that a prompt may have."""
 
     def __init__(self, rows: int, chunk: int) -> None:
-        self.pace = Pace()
+        self.pace = Pace(chunk)
         self._rows = rows
         self._chunk = chunk
         self._step = 0
@@ -36,7 +36,7 @@ class Turns:
         parts = [Part(s, s.next_ids(1)) for s in running if not s.reading]
         left = min(self._chunk, self._rows - len(parts))
         if parts:
-            left = min(left, self.pace.chunk(left))
+            left = min(left, self.pace.chunk)
         for sequence in sorted((s for s in running if s.reading), key=lambda s: s.served):
             if left <= 0:
                 break

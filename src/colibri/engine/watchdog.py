@@ -35,6 +35,8 @@ class Watchdog:
 
     def stop(self) -> None:
         self._ended.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._ended.wait(self._every):

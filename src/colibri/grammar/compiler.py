@@ -4,13 +4,15 @@ where it is wrong."""
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from colibri.errors import GrammarError
 from colibri.grammar.gbnf import gbnf_to_lark
 from colibri.grammar.lark import check_lark
+from colibri.grammar.messages import explained
+from colibri.grammar.regex import check_repeats, escaped
 from colibri.grammar.schema import read_schema
 from colibri.grammar.structure import Structure
 from colibri.grammar.vocabulary import Vocabulary
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
 
 # Between two tokens of JSON: nothing, a blank, or a line break and what indents the next line. Any
 # number of them, which the standard allows, is where models lose themselves.
-WHITESPACE = r" |\n[ \t]{0,40}"
-JSON_OPTIONS: dict[str, Any] = {"whitespace_pattern": WHITESPACE}
-_LONGEST_MESSAGE = 300
+WHITESPACE = r" |\n[ \t]{0,24}"
+# No \uXXXX: a key that is to differ from those that have a schema could be one of them, so spelt.
+JSON_OPTIONS: dict[str, Any] = {
+    "whitespace_pattern": WHITESPACE,
+    "json_allowed_escapes": 'nrbtf\\"',
+}
 
 # Of work units (see llguidance's LLParserLimits), far more than sane grammars take: compiling ends
 # within a second or two, a mask within tens of milliseconds, and a lexer stays below some 40 MB.
-_LIMITS = {
+_LIMITS: dict[str, Any] = {
     "initial_lexer_fuel": 1_000_000,
     "step_lexer_fuel": 50_000,
     "step_max_items": 50_000,
@@ -67,6 +72,15 @@ def compile_grammar(structure: Structure, vocabulary: Vocabulary) -> Grammar:
     return Grammar(structure, matcher, vocabulary)
 
 
+def check_enforceable(schema: Mapping[str, Any]) -> None:
+    """That a schema can be compiled, whatever the vocabulary; GrammarError names what cannot."""
+    from llguidance import LLMatcher, LLParserLimits
+
+    text = _schema(read_schema(Structure.json_schema(schema).source))
+    if message := LLMatcher.validate_grammar(text, limits=LLParserLimits(**_LIMITS)):
+        raise GrammarError(f"json_schema: {explained(message)}")
+
+
 def _check(matcher: LLMatcher, structure: Structure) -> None:
     if matcher.is_error():
         raise GrammarError(f"{structure.kind}: {explained(matcher.get_error())}")
@@ -81,6 +95,7 @@ def _source(structure: Structure) -> str:
         case "json_schema":
             return _schema(read_schema(structure.source))
         case "regex":
+            check_repeats(structure.source, "regex")
             return LLMatcher.grammar_from_regex(structure.source)
         case "choice":
             options = json.loads(structure.source)
@@ -96,34 +111,3 @@ def _schema(schema: Any) -> str:
     from llguidance import LLMatcher
 
     return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=JSON_OPTIONS)  # type: ignore[arg-type]
-
-
-def escaped(text: str) -> str:
-    """A regex that matches this text alone."""
-    return "".join("\\" + c if c in _REGEX_SIGNS else c for c in text)
-
-
-_REGEX_SIGNS = frozenset("\\.+*?()|[]{}^$#&-~/")
-_MEANING = (
-    ("oneOf constraints", "'oneOf': its alternatives are not provably exclusive; use anyOf"),
-    ("fuel", "too complex: larger repetitions or more alternatives than can be compiled"),
-    ("too many expressions", "too complex: repetitions within repetitions"),
-    ("too big", "too large"),
-    ("Too many items", "too complex: larger repetitions or more alternatives than can be followed"),
-    ("items; max is", "too complex: more alternatives at one place than can be followed"),
-    ("Unable to determine if regex is empty", "too complex: regexes and lengths that must all hold"),
-)
-
-
-def explained(message: str) -> str:
-    """The compiler's message, without its state and advice on its options."""
-    for sign, meaning in _MEANING:
-        if sign in message:
-            return meaning
-    lines = [line.strip() for line in message.split("<state>")[0].splitlines() if line.strip()]
-    text = " ".join(line for line in lines if not set(line) <= set("^~-| "))
-    text = re.sub(r"^(?:at )?(\d+)\((\d+)\): ", r"line \1, column \2: ", text)
-    if len(text) > _LONGEST_MESSAGE:
-        half = _LONGEST_MESSAGE // 2
-        text = f"{text[:half]} ... {text[-half:]}"
-    return text or "refused"

@@ -97,8 +97,10 @@ def _class(value: str, text: str, at: int) -> str:
     """Its inside, with every character spelt as a number; a dash between two of them is a range."""
     negated, rest = value.startswith("^"), value.removeprefix("^")
     spelt = [c.group() for c in _CHARACTER.finditer(rest)]
-    last = len(spelt) - 1
-    inner = ("-" if c == "-" and 0 < i < last else _code(_one(c, text, at)) for i, c in enumerate(spelt))
+    inner = [_code(_one(c, text, at)) for c in spelt]
+    for index in range(1, len(spelt) - 1):
+        if spelt[index] == "-":
+            inner[index] = "-"
     return ("^" if negated else "") + "".join(inner)
 
 

@@ -4,11 +4,14 @@ everything else refused by name.
 The compiler ignores keywords that it does not know, and so would a model's answer.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from colibri.errors import GrammarError
+from colibri.grammar.regex import check_repeats
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -17,9 +20,22 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _PLAIN = ("$ref", "const", "enum", "type", "required", "pattern", "format", *_COUNTS, *_NUMBERS)
 ANNOTATIONS = frozenset(
-    ("$schema", "$id", "$comment", "title", "description", "default", "examples", "example")
-    + ("readOnly", "writeOnly", "deprecated", "contentMediaType", "contentEncoding")
-    + ("discriminator",)
+    [
+        "$schema",
+        "$id",
+        "$comment",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "readOnly",
+        "writeOnly",
+        "deprecated",
+        "contentMediaType",
+        "contentEncoding",
+        "discriminator",
+    ]
 )
 _ENFORCED = frozenset((*_SCHEMA_MAPS, *_SCHEMA_LISTS, *_SCHEMAS, *_PLAIN))
 FORMATS = frozenset(
@@ -27,6 +43,8 @@ FORMATS = frozenset(
 )
 _TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
 _DRAFTS = ("2020-12", "2019-09", "draft-07", "draft-06")
+MOST_OPTIONAL = 400  # at one place: what the compiler follows at once
+_CONTROL = re.compile(r"\\u00(?:[01][0-9a-f]|7f)|\x7f")
 _INSTEAD = {
     "nullable": 'add "null" to type',
     "dependencies": "spell the cases out with anyOf",
@@ -75,6 +93,8 @@ def check_keywords(schema: Mapping[str, Any], at: str, root: object, known: set[
             refuse(keyword, at, f"not supported; {instead}")
         if (problem := _problem(keyword, value, schema, at)) is not None:
             refuse(keyword, at, problem)
+    if "pattern" in schema:
+        check_repeats(schema["pattern"], f"json_schema: 'pattern' at {at[:120] or 'the top'}")
     if "$ref" in schema and id(resolve(root, schema["$ref"], at)) not in known:
         refuse("$ref", at, f"{schema['$ref'][:80]!r} is no schema of this document")
 
@@ -84,6 +104,8 @@ def _problem(keyword: str, value: Any, schema: Mapping[str, Any], at: str) -> st
     match keyword:
         case "type" if not types_of(value):
             return f"{value!r} is no type, nor a list of types"
+        case "properties" if _count_of(value) - _count_of(schema.get("required")) > MOST_OPTIONAL:
+            return f"more than {MOST_OPTIONAL} of them that are not required"
         case "properties" | "patternProperties" | "$defs" | "definitions":
             return None if isinstance(value, Mapping) else "an object of schemas expected"
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":
@@ -92,6 +114,8 @@ def _problem(keyword: str, value: Any, schema: Mapping[str, Any], at: str) -> st
             return "a list expected"
         case "required" if not all(isinstance(name, str) for name in value):
             return "a list of names expected"
+        case "const" | "enum" if _CONTROL.search(json.dumps(value)):
+            return "control characters other than \\n \\r \\t \\b \\f are never written"
         case "$ref" | "pattern" if not isinstance(value, str):
             return "text expected"
         case "format" if value not in FORMATS:
@@ -102,7 +126,7 @@ def _problem(keyword: str, value: Any, schema: Mapping[str, Any], at: str) -> st
             return f"{value!r} is none of the drafts {', '.join(_DRAFTS)}"
         case "$id" if at:
             return "only at the top"
-        case "minProperties" if _count(value) and value > max(1, _required(schema)):
+        case "minProperties" if _count(value) and value > max(1, _count_of(schema.get("required"))):
             return "above 1 it is enforced only through required: keys of a map may repeat"
     if keyword in _COUNTS and not _count(value):
         return f"{value!r}; a whole number, not below 0, expected"
@@ -111,13 +135,12 @@ def _problem(keyword: str, value: Any, schema: Mapping[str, Any], at: str) -> st
     return None
 
 
-def _required(schema: Mapping[str, Any]) -> int:
-    names = schema.get("required")
-    return len(names) if isinstance(names, list) else 0
+def _count_of(group: object) -> int:
+    return len(group) if isinstance(group, Mapping | list) else 0
 
 
-def types_of(value: object) -> tuple[str, ...] | None:
-    names = value if isinstance(value, list) else [value]
+def types_of(value: Any) -> tuple[str, ...] | None:
+    names: list[Any] = value if isinstance(value, list) else [value]
     good = names and all(isinstance(name, str) and name in _TYPES for name in names)
     return tuple(names) if good else None
 

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.errors import GrammarError
-from colibri.grammar.compiler import Grammar, explained
-from colibri.grammar.vocabulary import Vocabulary
+from colibri.grammar.messages import explained
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
+
+    from colibri.grammar.compiler import Grammar
+    from colibri.grammar.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -122,7 +124,9 @@ class Matcher:
             self._history.append(_Step(self._states, ended=True))
             self._ended = True
             return
-        before, moved, after = self._states, [], []
+        before = self._states
+        moved: list[LLMatcher] = []
+        after: list[_State] = []
         for state in before:
             if isinstance(state, _FreeState):
                 after += self._read(state, self.vocabulary.bytes_of(token))
@@ -134,6 +138,11 @@ class Matcher:
         if not after:
             self.rollback(1)
             raise GrammarError(f"token {token} does not fit the structure")
+
+    @property
+    def tokens(self) -> int:
+        """How many were accepted."""
+        return len(self._history)
 
     def rollback(self, tokens: int) -> None:
         """Takes the last tokens back."""

@@ -34,7 +34,9 @@ def check_schema(schema: object) -> None:
             check_keywords(node, at, schema, known)
     check_chains(schema, nodes)
     if not has_finite_value(schema, nodes):
-        raise GrammarError("json_schema: no finite value fits it: a required part contains itself")
+        raise GrammarError(
+            "json_schema: no finite value fits it: it is false, or a required part contains itself"
+        )
 
 
 def _walk(schema: object, at: str, depth: int) -> Iterator[tuple[str, Schema]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from colibri.hardware.probe import Facts, facts
+from colibri.kernels.cpu import allowed_cpus
 
 _CPUS = Path("sys/devices/system/cpu")
 _NODES = Path("sys/devices/system/node")
@@ -42,7 +43,7 @@ def host(root: Path = Path("/")) -> Host:
     return Host(
         facts=facts(root),
         online_cpus=os.cpu_count() or 1,
-        allowed_cpus=_allowed_cpus(),
+        allowed_cpus=len(allowed_cpus()),
         governors=frozenset(g for p in policies if (g := _text(p / "scaling_governor"))),
         scaling_driver=_text(policies[0] / "scaling_driver"),
         numa_nodes=_nodes_with_memory(root / _NODES),
@@ -51,12 +52,6 @@ def host(root: Path = Path("/")) -> Host:
         swap_used_bytes=swap.used,
         open_files_limit=_open_files_limit(),
     )
-
-
-def _allowed_cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _nodes_with_memory(nodes: Path) -> int:

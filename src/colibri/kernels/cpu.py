@@ -56,12 +56,13 @@ def cpu_features() -> dict[str, object]:
 
 def physical_cores(topology: Path = _TOPOLOGY) -> int:
     """Cores in this process's affinity mask and cgroup quota, hyper-threads counted once."""
-    cpus = _allowed_cpus()
+    cpus = allowed_cpus()
     cores = {_siblings(topology, cpu) for cpu in cpus}
     return max(1, min(len(cores), _quota_cores()))
 
 
-def _allowed_cpus() -> list[int]:
+def allowed_cpus() -> list[int]:
+    """Logical processors in this process's affinity mask."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))

@@ -32,6 +32,7 @@ class Held:
         self._fresh = state.checkpoint()
         self._ids = array("i")
         self._reach = 0
+        self._coming = 0
 
     def __len__(self) -> int:
         """Tokens that are known to be in the state."""
@@ -47,13 +48,19 @@ class Held:
         """Positions whose memory it has taken, or takes in the next step."""
         return max(self.state.touched, self._reach)
 
-    def reach(self, length: int) -> None:
-        """The next step makes it so long."""
-        self._reach = length
+    @property
+    def checkpoints(self) -> int:
+        """That there are, or will be after the next step."""
+        return len(self.marks) + self._coming
+
+    def reach(self, length: int, marks: int = 0) -> None:
+        """The next step makes it so long, and leaves so many checkpoints."""
+        self._reach, self._coming = length, marks
 
     def extend(self, ids: Sequence[int]) -> None:
         """A step has put these into the state."""
         self._ids.extend(ids)
+        self._coming = 0
 
     def keep(self, position: int) -> None:
         """A checkpoint where a step was asked for one, or where it ended."""
@@ -101,7 +108,7 @@ class Held:
         self.marks = {n: saved for n, saved in self.marks.items() if n <= length}
         del self._ids[length:]
         del self.logprobs[_known(length, shared) :]
-        self._reach = 0
+        self._reach = self._coming = 0
 
     def clear(self) -> None:
         self.rewind(0, 0)

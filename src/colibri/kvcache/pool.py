@@ -110,11 +110,14 @@ class StatePool:
         self._use(held)
         self._idle.append(held)
 
-    def make_room(self) -> None:
+    def make_room(self) -> bool:
         """Let go of what is kept as far as what runs needs the room: empty states, then what was
-        least recently used, checkpoints before tokens."""
-        while self._taken() > self._all and self._let_go():
-            pass
+        least recently used, checkpoints before tokens. False: there is none for the checkpoints of
+        the next step."""
+        while self._taken() > self._all:
+            if not self._let_go():
+                return False
+        return True
 
     def _let_go(self) -> bool:
         """Of one thing; False: there is nothing left."""
@@ -141,7 +144,7 @@ class StatePool:
         return sum(self._cost(held) for held in self._lent + self._idle)
 
     def _cost(self, held: Held) -> int:
-        return held.taken + self._overhead + self._mark * len(held.marks)
+        return held.taken + self._overhead + self._mark * held.checkpoints
 
     def _may_take_over(self, match: Match, tokens: int) -> bool:
         """Whether to go on in the very state: what is lost by it is not worth a copy, or there is

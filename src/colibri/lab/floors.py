@@ -9,7 +9,7 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
 from colibri.lab.clock import StepRecord, by_layer
 from colibri.lab.counters import Counters
-from colibri.planner.model import expert_bytes
+from colibri.planner.model import expert_bytes, kept_layers, streamed_layers
 from colibri.planner.plan import Plan
 
 # Time that is not the routed experts' and cannot overlap with reads that the layer itself decides.
@@ -17,11 +17,12 @@ _DENSE = ("route", "shared_expert", "attention", "dense", "head", "sampling")
 
 
 def weight_bytes(container: Container, plan: Plan, experts_per_token: Mapping[int, int]) -> int:
-    """Bytes of weights that one token touches: the trunk as loaded, the head, k experts a layer.
+    """Bytes of weights that one token touches: the trunk as loaded, the head, k experts a layer as
+    the cache keeps them.
 
     experts_per_token: by layer. An embedding row is nothing beside them; a tied head is all rows.
     """
-    layers = container.expert_layers()
+    layers = kept_layers(streamed_layers(container), plan.cache_bits)
     experts = sum(k * expert_bytes(layers[n].layout) for n, k in experts_per_token.items())
     tied = "lm_head.weight" not in container.weights.required
     return plan.trunk_bytes + (plan.embedding_bytes if tied else 0) + experts

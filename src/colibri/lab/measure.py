@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 
 from colibri.config import EngineConfig
+from colibri.container.layerexperts import main_layers
 from colibri.container.reader import Container
 from colibri.errors import ConfigError
 from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
@@ -281,8 +282,7 @@ def _files(container: Container) -> set[Path]:
 def _extents(container: Container) -> Sequence[Extent]:
     return [
         Extent(span.file, span.offset, span.nbytes)
-        for layer in container.expert_layers().values()
-        if not layer.draft
+        for layer in main_layers(container.expert_layers()).values()
         for expert in range(layer.num_experts)
         for span in layer.reads(expert)
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from colibri.container.layerexperts import main_layers
 from colibri.errors import ConfigError
 from colibri.experts.base import Guesses
 from colibri.hardware import probe
@@ -214,7 +215,7 @@ def _layer(
 
 def _model(m: Measured) -> results.Model:
     container = m.container
-    layers = [n for n in container.expert_layers().values() if not n.draft]
+    layers = main_layers(container.expert_layers()).values()
     return results.Model(
         name=container.path.name,
         family=family_for(container.config).name,

@@ -13,6 +13,9 @@ from colibri.answer import Answer
 from colibri.engine.ids import check_ids, whole_numbers
 from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerError
+from colibri.grammar import Matcher
+from colibri.grammar.answers import FREE, AnswerForm
+from colibri.grammar.grammars import Grammars
 from colibri.llm.scores import Normalize, Scoring, check_options, joint_ids
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import TextAssembler
@@ -73,11 +76,13 @@ class Asker:
         self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
     ) -> Answer:
         prompt, asked = self.rendered(messages, options)
-        request = self._request(self.encode(prompt, add_special_tokens=False), params)
+        chat, tokenizer = self.need_chat(), self.need_tokenizer()
+        rules = chat.call_rules(tokenizer, asked)
+        form = AnswerForm(calls=rules.rules, thinking=chat.thinking(prompt, tokenizer))
+        request = self._request(self.encode(prompt, add_special_tokens=False), params, form)
         if self._marks:
             request.marks = self._boundaries(messages, asked, prompt)
-        chat, tokenizer = self.need_chat(), self.need_tokenizer()
-        for note in chat.notes(asked):
+        for note in (*chat.notes(asked), *rules.notes):
             if note not in self._noted:
                 logger.warning(note)
                 self._noted.add(note)
@@ -137,7 +142,9 @@ class Asker:
             )
         return tokenizer.encode(text, add_special_tokens)
 
-    def _request(self, ids: Sequence[int], params: SamplingParams | None) -> Request:
+    def _request(
+        self, ids: Sequence[int], params: SamplingParams | None, form: AnswerForm = FREE
+    ) -> Request:
         params = self._default_params if params is None else params
         if not isinstance(params, SamplingParams):
             raise ConfigError(f"params: {type(params).__name__} is no SamplingParams")
@@ -145,7 +152,18 @@ class Asker:
             self.need_tokenizer()
         # Without an answer the prompt may take the last position too.
         self.check_ids(ids, self._room + (params.max_tokens == 0))
-        return Request(ids, params, self._eos_ids)
+        return Request(ids, params, self._eos_ids, matcher=self._matcher(params, form))
+
+    def _matcher(self, params: SamplingParams, form: AnswerForm) -> Matcher | None:
+        """Compiled here, on the caller's thread."""
+        form = replace(form, structure=params.structure)
+        if form.structure is None and form.calls is None:
+            return None
+        return self._grammars.matcher(form, ignore_eos=params.ignore_eos)
+
+    @cached_property
+    def _grammars(self) -> Grammars:
+        return Grammars(self.need_tokenizer(), self._eos_ids)
 
     def check_ids(self, ids: Sequence[int], room: int | None = None) -> None:
         check_ids(ids, self._vocab_size, self._room if room is None else room)

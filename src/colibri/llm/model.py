@@ -214,7 +214,7 @@ class LLM:
 
         sink: where its events go, to be pushed into the answer; without one, iterate over its
         chunks(). deadline: of time.monotonic(); beyond it the answer ends with a DeadlineError.
-        Raises ConfigError, CapacityError, TokenizerError.
+        Raises ConfigError, CapacityError, TokenizerError, GrammarError.
         """
         if (prompt is None) == (messages is None):
             raise ConfigError("give a prompt or messages, one of them")

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from colibri.config import EngineConfig
+from colibri.container.files import list_names
+from colibri.container.layerexperts import main_layers
 from colibri.container.outline import without_data
 from colibri.container.reader import Container, open_container
 from colibri.errors import ConfigError
-from colibri.kernels import cpu
+from colibri.experts.reads.sources import open_drives
 from colibri.kernels.packing import Scheme
 from colibri.models.family import Family, Outline
 from colibri.models.registry import outline_for
@@ -20,6 +22,7 @@ from colibri.planner.budget import Machine, this_machine
 from colibri.planner.document import Document, ModelEntry, document
 from colibri.planner.forecast import Rates, forecast
 from colibri.planner.model import AsConverted, Model, streamed_layers
+from colibri.planner.threads import use_threads
 from colibri.planner.usage import recorded_popularity
 
 _READERS = 4  # to measure the disk with, where the setting leaves it open
@@ -50,9 +53,10 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
     short, files = without_data(container)
     model = _model(container, wishes.scheme, bool(short))
     machine = this_machine()
-    cpu.configure_as_asked(config.threads, config.cpu)
+    notes = use_threads(config) + _on_mirrors(container, config, headers_only=bool(short))
     question = _question(config, container.config, outline, model, machine, wishes)
     plan = question.plan()
+    plan = dataclasses.replace(plan, notes=plan.notes + notes)
     question = dataclasses.replace(
         question,
         rates=_rates(config, container, wishes),
@@ -91,6 +95,22 @@ def _model(container: Container, scheme: str, short: bool) -> Model:
     return AsConverted(container, cast(Scheme, scheme))
 
 
+def _on_mirrors(
+    container: Container, config: EngineConfig, *, headers_only: bool
+) -> tuple[str, ...]:
+    """Raises as a run would for what is no mirror of the model; of a model that is not there yet it
+    can only be seen whether there is a directory."""
+    if not config.mirror:
+        return ()
+    mirrors = [Path(name) for name in config.mirror]
+    if headers_only:
+        for directory in mirrors:
+            list_names(directory)
+    else:
+        open_drives(main_layers(container.expert_layers()), mirrors)
+    return ("the forecast reads from the model's own drive alone: what a mirror adds is not in it",)
+
+
 def _question(
     config: EngineConfig,
     model_config: Mapping[str, Any],
@@ -119,5 +139,5 @@ def _rates(config: EngineConfig, container: Container, wishes: Wishes) -> Rates:
         memory = rates.memory_rate()
         compute = rates.compute_rate(2 if config.activations == "int8x2" else 1)
     if disk is None:
-        disk = rates.disk_rate(container.expert_layers().values(), readers)
+        disk = rates.disk_rate(container.expert_layers(), readers)
     return Rates(memory, disk, compute)

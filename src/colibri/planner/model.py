@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from colibri.container.layerexperts import main_layers
 from colibri.container.spec import body_bytes, record_bytes
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import WeightMap
@@ -85,7 +86,7 @@ class AsConverted:
 
 def streamed_layers(model: Model) -> dict[int, LayerSizes]:
     """The layers whose experts are cached: draft layers are not run."""
-    return {n: layer for n, layer in model.expert_layers().items() if not layer.draft}
+    return main_layers(model.expert_layers())
 
 
 def kept_layers(layers: Mapping[int, LayerSizes], bits: CacheBits) -> dict[int, LayerSizes]:

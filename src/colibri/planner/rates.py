@@ -1,12 +1,12 @@
 """What this machine can do, measured in half a second, or as given."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from itertools import islice
 
 import numpy as np
 
-from colibri.container.layerexperts import LayerExperts
+from colibri.container.layerexperts import LayerExperts, main_layers
 from colibri.errors import ReadError
 from colibri.hardware import probe
 from colibri.hardware.iobench import Extent, disk_bandwidth, memory_bandwidth
@@ -38,7 +38,7 @@ def compute_rate(planes: int) -> float:
     return count * weights.data.nbytes / seconds
 
 
-def disk_rate(layers: Iterable[LayerExperts], readers: int) -> float | None:
+def disk_rate(layers: Mapping[int, LayerExperts], readers: int) -> float | None:
     """Bytes a second of reading experts at random; None where they are not (all) there."""
     pieces = extents(layers)
     here = {e.file: e.file.stat().st_size for e in pieces if e.file.is_file()}
@@ -51,12 +51,11 @@ def disk_rate(layers: Iterable[LayerExperts], readers: int) -> float | None:
         return None
 
 
-def extents(layers: Iterable[LayerExperts]) -> list[Extent]:
+def extents(layers: Mapping[int, LayerExperts]) -> list[Extent]:
     """Reads of some experts of each layer that is run."""
     return [
         Extent(span.file, span.offset, span.nbytes)
-        for layer in layers
-        if not layer.draft
+        for layer in main_layers(layers).values()
         for spans in islice(layer.spans, _SAMPLED)
         for span in spans
     ]

@@ -4,6 +4,7 @@ Adding Gumbel noise and taking the k best draws k of them without replacement, e
 the exponential of what was perturbed (Kool, van Hoof and Welling, arXiv 1903.06059).
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,47 +17,41 @@ _LEAST_SCORE = 1e-30
 
 
 @dataclass(frozen=True)
-class GumbelRouter:
+class DrawnRouter(ABC):
+    """`temperature`: how much the noise counts beside what the router says."""
+
+    own: FamilyRouter
+    layer: int
+    noise: Noise
+    temperature: float
+
+    @property
+    def k(self) -> int:
+        return self.own.k
+
+    def route(self, logits: F32) -> tuple[I32, F32]:
+        noise = self.noise.gumbel(self.layer, logits.shape[1])
+        ids = self._drawn(logits, np.float32(self.temperature) * noise)
+        return ids, self.own.weights(logits, ids)
+
+    def guess(self, logits: F32) -> I32:
+        return self.own.guess(logits)
+
+    @abstractmethod
+    def _drawn(self, logits: F32, noise: F32) -> I32: ...
+
+
+class GumbelRouter(DrawnRouter):
     """The family's rule, groups and bias included, on router logits + temperature * noise."""
 
-    own: FamilyRouter
-    layer: int
-    noise: Noise
-    temperature: float
-
-    @property
-    def k(self) -> int:
-        return self.own.k
-
-    def route(self, logits: F32) -> tuple[I32, F32]:
-        noise = self.noise.gumbel(self.layer, logits.shape[1])
-        ids, _ = self.own.route(logits + np.float32(self.temperature) * noise)
-        return ids, self.own.weights(logits, ids)
-
-    def guess(self, logits: F32) -> I32:
-        return self.own.guess(logits)
+    def _drawn(self, logits: F32, noise: F32) -> I32:
+        return self.own.route(logits + noise)[0]
 
 
-@dataclass(frozen=True)
-class SoftRouter:
+class SoftRouter(DrawnRouter):
     """Experts in proportion to the router's scores ** (1 / temperature); no groups, no bias."""
 
-    own: FamilyRouter
-    layer: int
-    noise: Noise
-    temperature: float
-
-    @property
-    def k(self) -> int:
-        return self.own.k
-
-    def route(self, logits: F32) -> tuple[I32, F32]:
-        noise = self.noise.gumbel(self.layer, logits.shape[1])
+    def _drawn(self, logits: F32, noise: F32) -> I32:
         self.own.guess(logits)  # refuses logits that are not finite
         scores = log(np.maximum(self.own.scores(logits), _LEAST_SCORE).astype(np.float64))
-        perturbed = (scores + self.temperature * noise).astype(np.float32)
-        ids, _ = softmax_topk(perturbed, self.k, False)
-        return ids, self.own.weights(logits, ids)
-
-    def guess(self, logits: F32) -> I32:
-        return self.own.guess(logits)
+        return softmax_topk((scores + noise).astype(np.float32), self.k, False)[0]

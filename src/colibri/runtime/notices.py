@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from colibri.config import EngineConfig
-from colibri.container.layerexperts import LayerExperts
+from colibri.container.layerexperts import LayerExperts, main_layers
 from colibri.container.reader import Container
 from colibri.experts.reads.sources import Drive
 from colibri.experts.usage.pins import PinLimits
@@ -25,8 +25,8 @@ def load_line(
     approximate: str,
 ) -> str:
     """The model and the precision it runs at, in one line."""
-    layers = [layer for layer in container.expert_layers().values() if not layer.draft]
-    scheme = layers[0].layout.scheme if layers else "none"
+    layers = main_layers(container.expert_layers())
+    scheme = next((layer.layout.scheme for layer in layers.values()), "none")
     line = (
         f"{container.path.absolute().name} ({family}): experts {scheme}{_cache_text(config)}, "
         f"trunk at {bits_text(plan.trunk_bits)}, embedding at {bits_text(plan.embed_bits)}, "
@@ -55,6 +55,11 @@ def warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
         logger.warning(
             "cache-bits 3: experts lose their lowest bits once read, so logits are less exact"
         )
+
+
+def warn_of_threads(notes: Sequence[str]) -> None:
+    for note in notes:
+        logger.warning("%s", note)
 
 
 def warn_of_reads(config: EngineConfig, layers: Iterable[LayerExperts]) -> None:

@@ -11,8 +11,7 @@ from colibri.container.reader import Container
 from colibri.engine.check import ExactCheck
 from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
-from colibri.experts.usage.file import Subject
-from colibri.experts.usage.log import UsageLog, usage_path
+from colibri.experts.usage.log import UsageLog, usage_of_model
 from colibri.layers.decoder import Decoder
 from colibri.layers.exact import exact_twin
 from colibri.planner.plan import PAIR_BUFFER_BYTES, Plan
@@ -58,12 +57,8 @@ def _facts(layer: LayerExperts, plan: Plan) -> LayerFacts:
     )
 
 
-def open_usage(
-    config: EngineConfig, container: Container, layers: Mapping[int, LayerExperts]
-) -> UsageLog:
-    subject = Subject.of(container.path.absolute().name, container.config, layers)
-    embedded = config.model is None
-    path = usage_path(config.usage, container.path, subject, os.environ, embedded=embedded)
+def open_usage(config: EngineConfig, container: Container) -> UsageLog:
+    subject, path = usage_of_model(config, container, os.environ)
     log = UsageLog(subject, config.usage_half_life, path)
     log.load(named=config.usage not in ("auto", "off"))
     return log

@@ -6,7 +6,7 @@ from typing import Literal
 
 from colibri.config import EngineConfig
 from colibri.config.routers import parse_router
-from colibri.container.mirror import main_layers
+from colibri.container.layerexperts import main_layers
 from colibri.container.reader import Container, open_container
 from colibri.engine.check import ApproxCost
 from colibri.engine.engine import Engine
@@ -18,7 +18,6 @@ from colibri.experts.reads.sources import open_drives
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.usage.pins import Pins, pin_limits
 from colibri.hardware import probe
-from colibri.kernels import cpu
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.exact import telling_positions
 from colibri.layers.lookahead import with_lookahead
@@ -28,11 +27,12 @@ from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
+from colibri.planner.threads import use_threads
 from colibri.planner.usage import popularity
 from colibri.routing.approximation import Approximation
 from colibri.routing.base import RouterFactory, own_router
 from colibri.routing.cacheaware import Residency
-from colibri.runtime.notices import load_line, warn, warn_of_pins, warn_of_reads
+from colibri.runtime.notices import load_line, warn, warn_of_pins, warn_of_reads, warn_of_threads
 from colibri.runtime.parts import make_check, make_tracer, open_usage
 from colibri.runtime.stats import Stats
 
@@ -60,7 +60,7 @@ class Runtime:
         family = family_for(container.config)
         model_config = family.parse(container.config)
         self.vocab_size = model_config.vocab_size
-        cpu.configure_as_asked(config.threads, config.cpu)
+        on_threads = use_threads(config)
         sizes, positions = family.sizes(model_config), model_config.max_position_embeddings
         self.plan: Plan = make_plan(
             config, container, sizes, positions, self.vocab_size, this_machine()
@@ -69,7 +69,7 @@ class Runtime:
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = main_layers(container.expert_layers())
-        log = open_usage(config, container, layers)
+        log = open_usage(config, container)
         self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()
@@ -143,6 +143,7 @@ class Runtime:
             config, container, family.name, self.plan, experts.drives, self.approximate
         )
         warn(config, self.plan, self.approximate)
+        warn_of_threads(on_threads)
         warn_of_reads(config, layers.values())
         cached = experts.cached_layers()
         warn_of_pins(config, pin_limits(config.pin, cached, sizes.experts_per_token))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from colibri.errors import ConfigError
+from colibri.grammar.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class SamplingParams:
     temperature 0 takes the most likely token. top_k 0, top_p 1, min_p 0, penalties 1 / 0 / 0 are
     off. seed None: a new one each time. logprobs n: the chosen token's and the n best log-
     probabilities; prompt_logprobs n: of the prompt's tokens, which is all that max_tokens 0 gives.
+    structure: what the answer (after its reasoning) must look like.
     """
 
     temperature: float = 1.0
@@ -31,6 +33,7 @@ class SamplingParams:
     ignore_eos: bool = False
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -41,6 +44,8 @@ class SamplingParams:
             raise ConfigError("max_tokens is 0: that is for prompt_logprobs only; give 1 or more")
         if not isinstance(self.ignore_eos, bool):
             raise ConfigError(f"ignore_eos is {self.ignore_eos!r}; true or false expected")
+        if not isinstance(self.structure, Structure | None):
+            raise ConfigError(f"structure: {type(self.structure).__name__} is no Structure")
         object.__setattr__(self, "stop", _checked_stop(self.stop))
         object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
 

@@ -112,6 +112,14 @@ def test_a_foreign_file_starts_anew_unless_the_user_named_it(tmp_path, caplog):
     assert aside.read_bytes() == data
 
 
+def test_what_the_user_named_and_cannot_be_read_is_refused(tmp_path, caplog):
+    with pytest.raises(ConfigError, match=r"--usage .*is a directory; name a file in it"):
+        usage_log(tmp_path, named=True)
+    assert not caplog.records
+    usage_log(tmp_path)
+    assert "is a directory" in caplog.text
+
+
 def test_where_usage_is_kept(tmp_path):
     def path(wish, *, embedded=False, **environ):
         return usage_path(wish, tmp_path, SUBJECT, environ, embedded=embedded)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from colibri.experts.usage import file
 from colibri.experts.usage.counts import Counts, UsageRecorder
 from colibri.experts.usage.file import Subject, UsageFile
 from colibri.experts.usage.log import UsageLog
@@ -36,6 +37,7 @@ def usage_log(path: Path, *, named: bool = False) -> UsageLog:
 
 def save_until_killed(path: Path, expert: int, acknowledge: int, turns: int) -> None:
     """A turn selects `expert` once a layer; a byte on the descriptor after each save."""
+    file._LOCK_SECONDS = 60.0  # a busy disk may be slow, and this is not about giving up
     log = usage_log(path)
     for _ in range(turns):
         select(log.recorder, expert)

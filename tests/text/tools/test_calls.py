@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colibri.text.tools import FORMATS, tool_format
 from colibri.text.tools.base import Arguments, CallBegin, CallBroken, CallEnd, Text, ToolCalls
+from colibri.text.tools.formats import FORMATS, tool_format
 from colibri.text.tools.schema import ToolSchemas
 from text.chat_kit import TOOLS, cuts, every_cut, joined
 
@@ -23,7 +23,7 @@ ARGUMENTS = {
 
 
 def reading(form: str) -> ToolCalls:
-    return ToolCalls(FORMATS[form][1], ToolSchemas(TOOLS))
+    return ToolCalls(FORMATS[form].read, ToolSchemas(TOOLS))
 
 
 def written(form: str, name: str, arguments: dict[str, Any]) -> str:

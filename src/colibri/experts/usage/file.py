@@ -23,7 +23,8 @@ import numpy as np
 import xxhash
 
 from colibri.container.files import as_unicode
-from colibri.container.layerexperts import LayerExperts
+from colibri.container.layerexperts import LayerExperts, main_layers
+from colibri.container.reader import Container
 from colibri.container.writer import write_file
 from colibri.errors import ColibriError, ContainerError
 from colibri.experts.usage.counts import Counts, Heat
@@ -58,6 +59,11 @@ class Subject:
         said = msgspec.json.encode([config, layouts], order="deterministic")
         experts = {n: layer.num_experts for n, layer in sorted(layers.items())}
         return cls(as_unicode(name), xxhash.xxh3_64_hexdigest(said), experts)
+
+    @classmethod
+    def of_model(cls, model: Container) -> Subject:
+        layers = main_layers(model.expert_layers())
+        return cls.of(model.path.absolute().name, model.config, layers)
 
     @property
     def seed(self) -> int:
@@ -198,8 +204,9 @@ class UsageFile:
         """Nothing where there is no file."""
         try:
             # A pipe would block.
-            if not stat.S_ISREG(os.stat(self.path).st_mode):
-                raise ContainerError(f"{self.path}: is no regular file; name one, or --usage off")
+            if not stat.S_ISREG(mode := os.stat(self.path).st_mode):
+                what = "a directory; name a file in it" if stat.S_ISDIR(mode) else "no regular file"
+                raise ContainerError(f"{self.path}: is {what}, or give --usage off")
             with open(self.path, "rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:

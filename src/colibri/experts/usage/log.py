@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from colibri.config import EngineConfig
+from colibri.container.reader import Container
 from colibri.container.writer import naming_the_file
 from colibri.errors import ColibriError, ConfigError
 from colibri.experts.usage.counts import Counts, UsageRecorder
@@ -38,6 +40,23 @@ def usage_path(
     return base / "colibri" / "usage" / (subject.fingerprint + USAGE_NAME)
 
 
+def usage_of_model(
+    config: EngineConfig, model: Container, environ: Mapping[str, str]
+) -> tuple[Subject, Path | None]:
+    """Whose usage it is, and where it is kept for this configuration."""
+    subject = Subject.of_model(model)
+    embedded = config.model is None
+    return subject, usage_path(config.usage, model.path, subject, environ, embedded=embedded)
+
+
+def usage_file(
+    config: EngineConfig, model: Container, environ: Mapping[str, str]
+) -> UsageFile | None:
+    """None: it is kept nowhere."""
+    subject, path = usage_of_model(config, model, environ)
+    return None if path is None else UsageFile(path, subject, config.usage_half_life)
+
+
 class UsageLog:
     """Counts of all that is known, kept in a file if there is one. For the thread that runs the
     model. A file that cannot be read or written costs one warning and nothing else."""
@@ -51,12 +70,15 @@ class UsageLog:
         self._warned = False
 
     def load(self, *, named: bool) -> None:
-        """Reads the file. named: the user named it; then one of another model is a ConfigError."""
+        """Reads the file. named: the user named it; then one that cannot be read, or of another
+        model, is a ConfigError."""
         if self._file is None:
             return
         try:
             found = self._file.read()
         except ColibriError as error:
+            if named:
+                raise ConfigError(f"--usage {error}") from None
             self._warn(f"{error}; counting starts anew")
             return
         if named and found.foreign:

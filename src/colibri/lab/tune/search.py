@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from colibri.config import EngineConfig
 from colibri.lab.tune.space import Knob
-from colibri.lab.tune.trial import Runner, Sample, TrialFailed
+from colibri.lab.tune.trial import OutOfTime, Runner, Sample, TrialFailed
 
 SLOWER_START = 1.2  # a first token may come so much later at most
 _CONFIRMING = 4  # trials
@@ -23,7 +23,7 @@ _WITHIN = 1.02
 _SLACK_BYTES = 64_000_000
 
 Say = Callable[[str], None]
-Outcome = Literal["confirmed", "no gain", "not confirmed", "no time"]
+Outcome = Literal["confirmed", "no gain", "not confirmed", "no time", "nothing tried"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ class Found:
     @property
     def gain(self) -> float:
         return min(self.gains, default=0.0)
+
+    @classmethod
+    def nothing(cls) -> Found:
+        """There was no time for more than a part of the start."""
+        return cls("nothing tried", {}, 0.0, 0.0, 0.0)
 
 
 class Search:
@@ -139,7 +144,8 @@ class Search:
             a, b, c, d = [self._run(one) for one in order]
         except TrialFailed as error:
             self._note(settings, None, str(error))
-            return replace(found, outcome="not confirmed")
+            over = isinstance(error, OutOfTime)
+            return replace(found, outcome="no time" if over else "not confirmed")
         found.gains = [b.speed / a.speed - 1, c.speed / d.speed - 1]
         found.base_speed, found.speed = min(a.speed, d.speed), min(b.speed, c.speed)
         noise = abs(a.speed - d.speed) / max(a.speed, d.speed)

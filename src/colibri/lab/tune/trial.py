@@ -59,9 +59,13 @@ class TrialFailed(Exception):
     """A way of running that cannot be used; the message says why."""
 
 
+class OutOfTime(TrialFailed):
+    """It was ended because the time was over."""
+
+
 class Runner(Protocol):
     def run(self, config: EngineConfig, seconds: float) -> Sample:
-        """At most so many seconds. Raises TrialFailed."""
+        """At most so many seconds. Raises TrialFailed, OutOfTime."""
         ...
 
 
@@ -87,7 +91,7 @@ class ProcessRunner:
 
 def _received(pipe: Connection, process: BaseProcess, seconds: float) -> Sample:
     if not pipe.poll(max(seconds, 0.0)):
-        raise TrialFailed("it took longer than there was time for")
+        raise OutOfTime("it took longer than there was time for")
     try:
         found = pipe.recv()
     except EOFError:

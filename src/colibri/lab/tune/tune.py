@@ -15,7 +15,7 @@ from colibri.errors import ColibriError
 from colibri.hardware import probe
 from colibri.lab.tune.search import Found, Say, Search, Wishes
 from colibri.lab.tune.space import knobs, worth_trying
-from colibri.lab.tune.trial import Runner, TrialFailed
+from colibri.lab.tune.trial import OutOfTime, Runner, TrialFailed
 from colibri.planner.budget import AVAILABLE_SHARE, this_machine
 from colibri.planner.profile import Machine, Profile, fingerprint
 
@@ -37,6 +37,8 @@ def tune(
     search = Search(base, runner, wishes, say)
     try:
         start = search.start()
+    except OutOfTime:
+        return Found.nothing()
     except TrialFailed as error:
         raise ColibriError(f"as it is, the model cannot be measured: {error}") from None
     facts = probe.facts()

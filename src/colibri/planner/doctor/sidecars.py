@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from colibri.container.mirror import main_layers, model_identity, survey
+from colibri.container.layerexperts import main_layers
+from colibri.container.mirror import model_identity, survey
 from colibri.errors import ColibriError
-from colibri.experts.usage.file import Subject, UsageFile
-from colibri.experts.usage.log import usage_path
+from colibri.experts.usage.log import usage_file
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
 
@@ -17,14 +17,10 @@ MIRROR_FIX = "`coli mirror verify` says what is wrong; `coli mirror stage` makes
 
 def usage(case: Case) -> Sequence[Found]:
     """What is remembered of which experts are used is whole and of this model."""
-    container, wish = case.model.container, case.config.usage
-    name = container.path.absolute().name
-    subject = Subject.of(name, container.config, main_layers(container.expert_layers()))
-    embedded = case.config.model is None
-    path = usage_path(wish, case.model.path, subject, case.machine.environ, embedded=embedded)
-    if path is None or not path.exists():
-        return [passed("no use of experts is remembered yet" if path else "usage is switched off")]
-    found = UsageFile(path, subject, case.config.usage_half_life).read()
+    file = usage_file(case.config, case.model.container, case.machine.environ)
+    if file is None or not file.path.exists():
+        return [passed("no use of experts is remembered yet" if file else "usage is switched off")]
+    path, found = file.path, file.read()
     fix = "nothing needs to be done: it is set aside at the next save; `coli usage reset` does now"
     if found.problems:
         return [warned(problem, path, fix=fix) for problem in found.problems[:3]]

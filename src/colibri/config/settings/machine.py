@@ -1,0 +1,73 @@
+"""Processors, drives and how experts are read from them."""
+
+from __future__ import annotations
+
+from colibri.config.settings.forms import auto_or, choice, numa, paths, weights, whole
+from colibri.config.settings.setting import Setting, Upstream
+from colibri.config.settings.translations import on_off, pilot, same
+
+ROWS: tuple[Setting, ...] = (
+    Setting(
+        "threads",
+        "1 to 1024",
+        "Threads of arithmetic; default: the physical cores allowed.",
+        whole(1, 1024),
+    ),
+    Setting(
+        "cpu",
+        "auto, scalar, avx2, avxvnni, avx512vnni, neon_dotprod or neon_i8mm",
+        "Instruction set of the arithmetic; every one gives the same bits.",
+        choice("auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"),
+    ),
+    Setting(
+        "numa",
+        "auto, on or off",
+        "Spread trunk and expert cache over the memory of all sockets; auto: if there are several.",
+        numa,
+    ),
+    Setting(
+        "readers",
+        "auto or 1 to 256",
+        "Threads that read experts from disk; auto measures how many, and what --direct auto does.",
+        auto_or(whole(1, 256)),
+    ),
+    Setting(
+        "direct",
+        "auto, on or off",
+        "Read experts past the page cache (O_DIRECT).",
+        choice("auto", "on", "off"),
+        Upstream("DIRECT", on_off, "1 or 0"),
+    ),
+    Setting(
+        "lookahead",
+        "off, auto or 1 to 8",
+        "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
+        choice("off", "auto", *range(1, 9)),
+        Upstream("PILOT", pilot, "0 (off) or a number of layers"),
+    ),
+    Setting(
+        "verify_reads",
+        "on or off",
+        "Check the checksum of each expert as it is read; converted models have them.",
+        choice("on", "off"),
+    ),
+    Setting(
+        "model_dirs",
+        "directories, a comma between them",
+        "More directories that hold files of the model, each file in one of them.",
+        paths(";,"),
+    ),
+    Setting(
+        "mirror",
+        "directories, a semicolon between them",
+        "Copies of the model's experts, on other drives, to read from too; may be repeated.",
+        paths(";"),
+        Upstream("COLI_MODEL_MIRROR", same),
+    ),
+    Setting(
+        "disk_weights",
+        "auto or numbers, a comma between them",
+        "How much to read from the model's and each mirror's drive: 2,1; auto measures it.",
+        weights,
+    ),
+)
