@@ -123,7 +123,7 @@ def test_a_pool_counts_checkpoints_as_memory(core: DeltaCore) -> None:
         first.keep(place)
     pool.give_back(first)
     assert pool._taken() == 30 + 20 + 3 * 10
-    second = pool.take(60)
+    second = pool.take(60, surely=20)
     for reach, left in ((20, [10, 20, 30]), (30, [20, 30]), (40, [20])):
         second.reach(reach)
         assert pool.make_room()
