@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from colibri.engine.request import Request
 from colibri.engine.sequence import Sequence
 from colibri.kvcache.held import common
 from colibri.kvcache.pool import Match, StatePool
 from colibri.sampling import Sampler
 
-I32 = NDArray[np.int32]
 _WORTH_WAITING = 16  # tokens
 
 
@@ -21,8 +17,7 @@ class Prefixes:
 
     def sequence(self, request: Request, sampler: Sampler, limit: int) -> Sequence:
         """A sequence of so many positions at most, with what is known of its prompt."""
-        prompt = np.asarray(request.prompt_ids, np.int32)
-        match = self._match(request, prompt)
+        match = self._match(request)
         held = self._states.take(limit, match)
         sequence = Sequence(request, held, sampler, limit)
         if self._states.keeps and not held.state.trimmable:
@@ -36,10 +31,9 @@ class Prefixes:
         reading = [s for s in running if s.in_prefill and self._states.keeps]
         if not reading:
             return False
-        prompt = np.asarray(request.prompt_ids, np.int32)
-        match = self._match(request, prompt)
+        match = self._match(request)
         known = match.length if match else 0
-        ahead = [(self._shared(s, request, prompt), s) for s in reading]
+        ahead = [(self._shared(s, request), s) for s in reading]
         most, sequence = max(ahead, key=lambda pair: pair[0])
         if most < _WORTH_WAITING or 2 * (most - known) < most - sequence.prefilled:
             return False
@@ -49,20 +43,22 @@ class Prefixes:
             sequence.marks.add(most)
         return True
 
-    def _match(self, request: Request, prompt: I32) -> Match | None:
+    def _match(self, request: Request) -> Match | None:
         """The last token is always computed: its logits are wanted."""
         if not self._states.keeps:
             return None
+        prompt = request.prompt_array
         return self._states.match(prompt, len(prompt) - 1, request.params.prompt_logprobs)
 
-    def _shared(self, sequence: Sequence, request: Request, prompt: I32) -> int:
+    def _shared(self, sequence: Sequence, request: Request) -> int:
         """How much of the prompt the sequence will have read."""
         asked = request.params.prompt_logprobs
         theirs = sequence.request.params.prompt_logprobs
         if asked is not None and (theirs is None or theirs < asked):
             return 0
-        n = min(len(sequence.prompt), len(prompt) - 1)
-        shared = common(np.asarray(sequence.prompt[:n], np.int32), prompt[:n])
+        mine, prompt = sequence.request.prompt_array, request.prompt_array
+        n = min(len(mine), len(prompt) - 1)
+        shared = common(mine[:n], prompt[:n])
         return shared if asked is None else max(0, shared - 1)
 
     def _mark(self, sequence: Sequence, match: Match | None) -> None:

@@ -3,8 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from queue import SimpleQueue
 from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from colibri.errors import DeadlineError
 from colibri.grammar import Matcher
@@ -82,6 +86,10 @@ class Request:
     cached_tokens: int = 0  # of the prompt, that were not computed anew; set when it starts
     ended: bool = False  # its last event was sent
     end: str = ""  # how: a FinishReason or "failed"
+
+    @cached_property
+    def prompt_array(self) -> NDArray[np.int32]:
+        return np.asarray(self.prompt_ids, np.int32)
 
     @property
     def most_tokens(self) -> int:

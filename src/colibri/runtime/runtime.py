@@ -123,7 +123,7 @@ class Runtime:
             prefill_chunk=self.plan.prefill_chunk,
             logit_rows=LOGIT_ROWS,
             watch=watch,
-            bytes_read=lambda: experts.stats().bytes_read,
+            bytes_read=lambda: experts.bytes_read,
             after_step=guard.after,
             clock=clock,
             check=check,
