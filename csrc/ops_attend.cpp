@@ -92,26 +92,20 @@ float weigh_block(float* s, int first, int last, float scale, float& highest, fl
   return shrink[0];
 }
 
-COLI_INLINE void prefetch(const float* row, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i);
-}
-
-// P pairs that see the same slots [first, last) of the block. The values of these keys, and the keys of the unit
-// after this one, are fetched meanwhile: rows lie far apart, where the hardware does not foresee them.
+// P pairs that see the same slots [first, last) of the block. Rows lie far apart, where the hardware does not foresee
+// them: the scores fetch the values they will weigh, and these the keys of the next unit, so that memory always has work.
 template <int P>
 __attribute__((noinline)) void tile(const Attend& a, const Pairs& w, int64_t pair, const Unit& u, const Unit* next, int first, int last) {
   alignas(64) float s[P * kBlock];
   float shrink[P];
   for (int j = first / 16 * 16; j < last; j += 16 / P) {
-    for (int n = j; next && n < j + 16 / P; n++) {
-      prefetch(u.v[n], a.dv);
-      prefetch(next->k[n], a.dk);
-    }
+    for (int n = j; next && n < j + 16 / P; n++) fetch({u.v, 0, a.dv}, n);
     dot_tile<P>(w.q + pair * w.q_stride, w.q_stride, u.k + j, a.dk, s + j, kBlock);
   }
   for (int p = 0; p < P; p++)
     shrink[p] = weigh_block(s + kBlock * p, first, last, a.scale, w.highest[pair + p], w.mass[pair + p]);
-  weighted_tile<P>(s, shrink, u.v, first, last, a.dv, w.sum + pair * w.sum_stride, w.sum_stride);
+  weighted_tile<P>(s, shrink, u.v, first, last, a.dv, w.sum + pair * w.sum_stride, w.sum_stride,
+                   next ? Ahead{next->k, 0, a.dk} : Ahead{});
 }
 
 // `next` is null where another tile of this unit fetches.

@@ -64,16 +64,31 @@ COLI_INLINE void dot_tile(const float* q, int64_t stride, const float* const* ke
   for (int p = 0; p < P; p++) std::memcpy(out + p * out_stride, t + p * T, sizeof(float) * T);
 }
 
+// Columns [begin, end) of rows that are wanted soon.
+struct Ahead {
+  const float* const* rows;
+  int64_t begin, end;
+  // What is due by the time that columns [column, column + width) of dim are done.
+  __attribute__((always_inline)) Ahead share(int64_t column, int64_t width, int64_t dim) const {
+    int64_t stop = column + width < dim ? end * (column + width) / dim / 16 * 16 : end;
+    return {rows, end * column / dim / 16 * 16, stop};
+  }
+};
+COLI_INLINE void fetch(const Ahead& a, int row) {
+  for (int64_t i = a.begin; i < a.end; i += 16) prefetch(a.rows[row] + i);
+}
+
 // sum[p][column ..] = sum * rescale[p] + weights of 64 slots times values, slots [first, last) ascending.
 template <int Q, int C>
 COLI_INLINE void weighted_columns(const float* weight, const float* rescale, const float* const* value, int first,
-                                  int last, int64_t column, int count, float* sum, int64_t stride) {
+                                  int last, int64_t column, int count, float* sum, int64_t stride, const Ahead& ahead) {
   f32x16 s[Q][C];
 #pragma GCC unroll 16
   for (int m = 0; m < Q; m++)
 #pragma GCC unroll 16
     for (int n = 0; n < C; n++) s[m][n] = mul(load(sum + m * stride + column + 16 * n), set1(rescale[m]));
   for (int j = first; j < last; j++) {
+    fetch(ahead, j);
     f32x16 v[C];
 #pragma GCC unroll 16
     for (int n = 0; n < C; n++) {
@@ -96,17 +111,19 @@ COLI_INLINE void weighted_columns(const float* weight, const float* rescale, con
 // Rows of `sum` are padded to a multiple of 16 columns.
 template <int P>
 COLI_INLINE void weighted_tile(const float* weight, const float* rescale, const float* const* value, int first, int last,
-                               int64_t dim, float* sum, int64_t stride) {
+                               int64_t dim, float* sum, int64_t stride, const Ahead& ahead) {
   constexpr int Q = Registers<P>::queries, C = Registers<P>::columns;
   int64_t c = 0;
   for (; c + 16 * C <= dim; c += 16 * C)
 #pragma GCC unroll 16
     for (int p = 0; p < P; p += Q)
-      weighted_columns<Q, C>(weight + 64 * p, rescale + p, value, first, last, c, 16, sum + p * stride, stride);
+      weighted_columns<Q, C>(weight + 64 * p, rescale + p, value, first, last, c, 16, sum + p * stride, stride,
+                             p ? Ahead{} : ahead.share(c, 16 * C, dim));
   for (; c < dim; c += 16) {
     int count = dim - c < 16 ? (int)(dim - c) : 16;
     for (int p = 0; p < P; p += Q)
-      weighted_columns<Q, 1>(weight + 64 * p, rescale + p, value, first, last, c, count, sum + p * stride, stride);
+      weighted_columns<Q, 1>(weight + 64 * p, rescale + p, value, first, last, c, count, sum + p * stride, stride,
+                             p ? Ahead{} : ahead.share(c, 16, dim));
   }
 }
 

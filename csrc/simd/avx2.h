@@ -110,7 +110,8 @@ COLI_INLINE void store_i8(int8_t* p, i32x16 a) {
   __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.a, a.b), 0xd8);
   _mm_storeu_si128((__m128i*)p, _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
 }
-COLI_INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+// Into the second-level cache: the first has room for too few loads in flight to wait for memory.
+COLI_INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
 COLI_INLINE uint16_t to_half(float x) { return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 
 }  // namespace coli::COLI_PATH

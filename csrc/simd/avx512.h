@@ -86,7 +86,8 @@ COLI_INLINE int32_t reduce_max(i32x16 a) { return _mm512_reduce_max_epi32(a.v); 
 COLI_INLINE int32_t reduce_add(i32x16 a) { return _mm512_reduce_add_epi32(a.v); }
 
 COLI_INLINE void store_i8(int8_t* p, i32x16 a) { _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(a.v)); }
-COLI_INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+// Into the second-level cache: the first has room for too few loads in flight to wait for memory.
+COLI_INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
 COLI_INLINE uint16_t to_half(float x) { return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 
 }  // namespace coli::COLI_PATH

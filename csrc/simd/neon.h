@@ -112,7 +112,8 @@ COLI_INLINE void store_i8(int8_t* p, i32x16 a) {
   int16x8_t high = vcombine_s16(vmovn_s32(a.v[2]), vmovn_s32(a.v[3]));
   vst1q_s8(p, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
 }
-COLI_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+// Into the second-level cache: the first has room for too few loads in flight to wait for memory.
+COLI_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 COLI_INLINE uint16_t to_half(float x) {
   return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(x))), 0);
 }

@@ -79,6 +79,9 @@ def test_trunk_stored_packed(tmp_path: Path) -> None:
     assert (info.dtype, info.shape, info.nbytes) == ("int8-gs64", (HIDDEN, HIDDEN), m.nbytes)
     np.testing.assert_array_equal(c.read_packed(Q, 0, m.nbytes), m.data)
     np.testing.assert_array_equal(c.read_packed(Q, 100, 7), m.data[100:107])
+    place = np.zeros(m.nbytes, np.uint8)
+    assert c.read_packed(Q, 0, m.nbytes, place) is place
+    np.testing.assert_array_equal(place, m.data)
     assert c.stored_bits == 8
     with pytest.raises(ValueError, match="stored packed"):
         c.read_all(Q)

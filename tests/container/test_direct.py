@@ -46,6 +46,9 @@ def assert_reads(files: DirectFiles, path: Path) -> None:
         got = files.read(path, offset, nbytes)
         np.testing.assert_array_equal(got, expected)
         assert got.ctypes.data % 8 == 0
+        place = np.zeros(nbytes, np.uint8)
+        assert files.read(path, offset, nbytes, place) is place
+        np.testing.assert_array_equal(place, expected)
 
 
 @pytest.mark.usefixtures("small")

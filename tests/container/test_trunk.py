@@ -5,17 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 from converted_model import rewrite_file, write_converted
-from tiny_model import bf16, weight_map, write_config, write_tensors
+from tiny_model import bf16, trunk_tensors, weight_map, write_config, write_tensors
 
 from colibri.container import trunk
 from colibri.container.reader import Container, open_container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector, matrix_bytes
 from colibri.container.weights import Rule, WeightMap
 from colibri.errors import ConfigError, ContainerError
+from colibri.hardware import hugepages
+from colibri.hardware.hugepages import Slabs
 from colibri.kernels.packing import DenseMatrix, PackedMatrix, pack_matrix, unpack
 
 RNG = np.random.default_rng(3)
 NORMAL = RNG.normal(size=(70, 100)).astype(np.float32)
+Q = "model.layers.0.q_proj.weight"
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
@@ -62,6 +65,24 @@ def test_loading_in_pieces_gives_the_bytes_of_the_whole(
     assert m.multiplier == expected.multiplier
     assert bits_equal(m.data, expected.data)
     assert matrix_bytes(c.info("w"), bits) == m.nbytes
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_packed_matrices_lie_in_slabs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    monkeypatch.setattr(hugepages, "_LEAST_BYTES", 1)
+    if stored:
+        write_converted(tmp_path, packed=(Q,))
+        c, name, w = open_container(tmp_path, lambda _: weight_map()), Q, trunk_tensors()[Q]
+    else:
+        c, name, w = container(tmp_path, {"w": NORMAL}), "w", NORMAL
+    slabs = Slabs()
+    before = slabs.take(4096).ctypes.data
+    matrices = [load_matrix(c, name, 8, slabs=slabs) for _ in range(2)]
+    places = [m.data.ctypes.data - before for m in matrices if isinstance(m, PackedMatrix)]
+    assert places == [4096, 4096 + matrices[0].nbytes + -matrices[0].nbytes % 4096]
+    assert all(bits_equal(m.data, pack_matrix(w, "int8-gs64").data) for m in matrices)
 
 
 def test_the_multiplier_cases_above_are_real() -> None:

@@ -67,6 +67,18 @@ def test_matmul_is_its_twin_and_has_the_same_bits_every_way(seed, tokens, rows, 
         np.testing.assert_array_equal(bits(matmul(x[t : t + 1], w, planes)), bits(y[t : t + 1]))
 
 
+@pytest.mark.parametrize("kind", SCHEMES)
+@pytest.mark.parametrize("cols", [2048, 2049, 4096, 4097])  # the widest that are read in order
+def test_few_rows_of_wide_weights_have_the_bits_of_a_batch(kind, cols):
+    w, x = matrix(7, 20, cols, kind), activations(7, 9, cols)
+    for planes in (1, 2):
+        y = every_way(lambda planes=planes: matmul(x, w, planes))
+        assert_close(y, twin(x, w, planes))
+        for tokens in (1, 2):
+            few = every_way(lambda n=tokens, planes=planes: matmul(x[:n], w, planes))
+            np.testing.assert_array_equal(bits(few), bits(y[:tokens]))
+
+
 @pytest.mark.parametrize("kind", SCHEMES + DTYPES)
 def test_a_long_batch_has_the_bits_of_its_rows(kind):
     w, x = matrix(3, 100, 192, kind), activations(3, 300, 192)

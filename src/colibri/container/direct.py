@@ -48,11 +48,12 @@ class DirectFiles:
         self._files: dict[Path, _File] = {}
         self._local = threading.local()
 
-    def read(self, path: Path, offset: int, nbytes: int) -> U8:
-        """Fresh memory with the bytes, aligned for any element; what the thread borrowed is
-        overwritten. Raises ContainerError if the file has fewer."""
-        if nbytes < _SMALL_BYTES or offset % _ELEMENT_BYTES:
-            return self._copied(path, offset, nbytes)
+    def read(self, path: Path, offset: int, nbytes: int, place: U8 | None = None) -> U8:
+        """The bytes in `place`, or in fresh memory aligned for any element; what the thread
+        borrowed is overwritten. Raises ContainerError if the file has fewer."""
+        if place is not None or nbytes < _SMALL_BYTES or offset % _ELEMENT_BYTES:
+            out = np.empty(nbytes, np.uint8) if place is None else place
+            return self._copied(path, offset, out)
         skew = offset % PAGE
         buffer = aligned(pages(skew + nbytes))
         self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
@@ -65,10 +66,9 @@ class DirectFiles:
         self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
         return buffer[skew : skew + nbytes]
 
-    def _copied(self, path: Path, offset: int, nbytes: int) -> U8:
-        out = np.empty(nbytes, np.uint8)
-        for start in range(0, nbytes, _COPIED_BYTES):
-            count = min(_COPIED_BYTES, nbytes - start)
+    def _copied(self, path: Path, offset: int, out: U8) -> U8:
+        for start in range(0, len(out), _COPIED_BYTES):
+            count = min(_COPIED_BYTES, len(out) - start)
             out[start : start + count] = self.borrow(path, offset + start, count)
         return out
 

@@ -87,12 +87,14 @@ class Container:
         t = self._tensor(name)
         return self._finite(name, _array(t, t.info.shape, 0, self.files.read), 0)
 
-    def read_packed(self, name: str, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Bytes of a packed tensor, from `offset` on."""
+    def read_packed(
+        self, name: str, offset: int, nbytes: int, place: npt.NDArray[np.uint8] | None = None
+    ) -> npt.NDArray[np.uint8]:
+        """Bytes of a packed tensor, from `offset` on; in `place` [nbytes] if given."""
         t = self._tensor(name)
         if not t.info.stored_bits or offset + nbytes > t.info.nbytes:
             raise ValueError(f"{nbytes} bytes from {offset} of {name} ({t.info.dtype})")
-        return self.files.read(t.file, t.offset + offset, nbytes)
+        return self.files.read(t.file, t.offset + offset, nbytes, place)
 
     def _rows(self, name: str, start: int, stop: int, read: _Read) -> npt.NDArray[Any]:
         t = self._tensor(name)

@@ -16,6 +16,7 @@ from colibri.container.files import shown
 from colibri.container.reader import Container
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.errors import ConfigError, ContainerError
+from colibri.hardware.hugepages import Slabs
 from colibri.kernels.packing import (
     BLOCK_ROWS,
     NO_SCALES,
@@ -40,19 +41,27 @@ _PIECE_BYTES = 2 << 20  # each of several loading threads holds one
 U8 = npt.NDArray[np.uint8]
 
 
-def load_matrix(c: Container, name: str, bits: MatrixBits, *, rows: slice | None = None) -> Matrix:
+def load_matrix(
+    c: Container,
+    name: str,
+    bits: MatrixBits,
+    *,
+    rows: slice | None = None,
+    slabs: Slabs | None = None,
+) -> Matrix:
     """A linear's weight [rows, cols], or the given rows of it, at `bits` ("source": as it came).
 
     A matrix that is stored packed is returned as stored: fewer bits are not made of it, and asking
-    for more is a ConfigError. Raises ContainerError for non-finite weights.
+    for more is a ConfigError. Raises ContainerError for non-finite weights. slabs: where a packed
+    one may lie.
     """
     info = _matrix_info(c, name)
     start, stop = _range(info, rows)
     _check_bits(info, bits)
     if info.stored_bits:
-        return _stored(c, info, start, stop)
+        return _stored(c, info, start, stop, slabs)
     if isinstance(bits, int) and bits in _SCHEMES:
-        return _quantised(c, info, _SCHEMES[bits], start, stop)
+        return _quantised(c, info, _SCHEMES[bits], start, stop, slabs)
     return DenseMatrix(c.read_rows(name, start, stop))
 
 
@@ -109,7 +118,13 @@ def _check_bits(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> None:
         )
 
 
-def _stored(c: Container, info: TrunkInfo, start: int, stop: int) -> PackedMatrix:
+def _place(slabs: Slabs | None, nbytes: int) -> U8 | None:
+    return slabs.take(nbytes) if slabs is not None and slabs.suits(nbytes) else None
+
+
+def _stored(
+    c: Container, info: TrunkInfo, start: int, stop: int, slabs: Slabs | None
+) -> PackedMatrix:
     n, cols = info.shape
     if start % BLOCK_ROWS or (stop % BLOCK_ROWS and stop != n):
         raise ContainerError(
@@ -118,17 +133,22 @@ def _stored(c: Container, info: TrunkInfo, start: int, stop: int) -> PackedMatri
         )
     scheme: Scheme = "int8-gs64" if info.dtype == "int8-gs64" else "int4-gs64"
     begin = start // BLOCK_ROWS * block_bytes(scheme, cols)
-    out = c.read_packed(info.name, begin, packed_bytes(scheme, stop - start, cols))
+    nbytes = packed_bytes(scheme, stop - start, cols)
+    out = c.read_packed(info.name, begin, nbytes, _place(slabs, nbytes))
     return PackedMatrix(scheme, stop - start, cols, out, info.multiplier)
 
 
-def _quantised(c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int) -> Matrix:
+def _quantised(
+    c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, slabs: Slabs | None
+) -> Matrix:
     """The bytes that quantising the whole at once would give.
 
     The multiplier depends on all scales. It is 1 for most matrices, so that is tried first while
     the scales are watched; else the rows are read and packed once more.
     """
-    out = np.empty(packed_bytes(scheme, stop - start, info.shape[1]), np.uint8)
+    nbytes = packed_bytes(scheme, stop - start, info.shape[1])
+    place = _place(slabs, nbytes)
+    out = np.empty(nbytes, np.uint8) if place is None else place
 
     def pack_all(multiplier: float) -> ScaleRange:
         total = NO_SCALES

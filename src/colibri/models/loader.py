@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from colibri.container.reader import Container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
 from colibri.experts.base import ExpertExecutor
+from colibri.hardware.hugepages import Slabs
 from colibri.kernels.delta import DeltaRule, DeltaShape
 from colibri.kernels.packing import Matrix
 from colibri.layers.linear import Linear
@@ -44,6 +45,7 @@ class TrunkLoader:
         self.planes = planes
         self.make_router = make_router
         self.router_bits: Literal["source", 8] = router_bits
+        self._slabs = Slabs()
 
     @contextmanager
     def together(self) -> Iterator[Executor]:
@@ -56,7 +58,7 @@ class TrunkLoader:
             self.container.files.close()
 
     def matrix(self, name: str) -> Matrix:
-        return load_matrix(self.container, name, self.trunk_bits)
+        return load_matrix(self.container, name, self.trunk_bits, slabs=self._slabs)
 
     def vector(self, name: str) -> F32:
         return load_vector(self.container, name)

@@ -13,10 +13,10 @@ from colibri.planner.hits import expected_hit_rate
 from colibri.planner.model import Model, expert_bytes, kept_layers, streamed_layers
 from colibri.planner.plan import Plan
 
-# docs/benchmarks.md: resident decode reaches 67-71 % of its floor; streamed decode, where the disk
+# docs/benchmarks.md: resident decode reaches 80-82 % of its floor; streamed decode, where the disk
 # holds it back (a cache of a quarter), 79-81 %: reads run at 98 % of what the disk gives in bursts,
 # and between bursts it idles.
-MEMORY_SHARE, DISK_SHARE = 0.68, 0.80
+MEMORY_SHARE, DISK_SHARE = 0.80, 0.80
 
 Bottleneck = Literal["disk", "memory", "compute"]
 Popularity = Mapping[int, Sequence[float]]  # of each layer's experts
