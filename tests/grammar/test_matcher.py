@@ -9,6 +9,7 @@ from colibri.grammar.answers import AnswerForm, CallRules, Thinking
 from colibri.grammar.grammars import Grammars
 from colibri.grammar.matcher import Matcher
 from colibri.grammar.structure import Structure
+from colibri.sampling import Sampler, SamplingParams
 
 OBJECT = Structure.json_schema(
     {
@@ -306,3 +307,15 @@ def test_grammars_are_kept_and_the_oldest_forgotten() -> None:
     for number in range(40):
         kept.compiled(Structure.regex(f"other{number}"))
     assert kept.compiled(Structure.regex("kept")) is not first
+
+
+def test_a_step_that_is_done_again_gives_the_same_token() -> None:
+    at = matcher(Structure.regex("[a-z]{8}"))
+    sampler = Sampler(SamplingParams(seed=4), [1], at)
+    logits = np.random.default_rng(2).normal(size=ROWS).astype(np.float32)
+    first = sampler.sample(logits, 1, []).token
+    second = sampler.sample(logits, 2, [first]).token
+    assert sampler.sample(logits, 2, [first]).token == second
+    assert at.tokens == 2
+    assert sampler.sample(logits, 1, []).token == first
+    assert at.tokens == 1

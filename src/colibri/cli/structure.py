@@ -77,3 +77,5 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8")
     except UnicodeDecodeError:
         raise GrammarError(f"{path}: not UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None

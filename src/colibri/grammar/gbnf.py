@@ -59,10 +59,10 @@ def _written(text: str, tokens: list[Token], names: dict[str, str]) -> Iterator[
             goes_on = goes_on or before in ("|", "::=")
             before = "\n" if depth == 0 and not goes_on else before
             continue
-        if (before in ("", "\n")) != (kind == "rule") and value != "|":
-            _refuse(text, at, "a rule begins with NAME ::=")
         if kind == "rule" and depth:
             _refuse(text, at, "a group is not closed")
+        if (before in ("", "\n")) != (kind == "rule") and value != "|":
+            _refuse(text, at, "a rule begins with NAME ::=")
         if kind == "name" and value not in names:
             _refuse(text, at, f"there is no rule {value!r}")
         depth += {"(": 1, ")": -1}.get(value, 0) if kind == "sign" else 0

@@ -231,3 +231,17 @@ def test_formats_are_told_by_the_template() -> None:
     assert tool_format("<tool_call>\n<function=x>") == "qwen_xml"
     assert tool_format('<tool_call>\n{"name"') == "hermes"
     assert tool_format("[TOOL_CALLS]") is None
+
+
+def test_a_value_that_is_empty_or_blank_keeps_its_end() -> None:
+    """`where` may be an object or a string: looking for JSON must not take the tag's line break."""
+    kinds = {"where": {"anyOf": [{"type": "object"}, {"type": "string"}]}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": kinds}}}
+    for value in ("", " ", "\n", " x\n", ' {"a": 1}'):
+        reading = ToolCalls(FORMATS["qwen_xml"].read, ToolSchemas([tool]))
+        events = [
+            *reading.feed(written("qwen_xml", "f", {"where": value})),
+            *reading.finish(),
+        ]
+        text = "".join(e.text for e in events if isinstance(e, Arguments))
+        assert json.loads(text) == {"where": json.loads(value) if "{" in value else value}

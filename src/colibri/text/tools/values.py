@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator
 
 from colibri.text.cursor import Cursor
-from colibri.text.tools.base import BLANKS, Arguments, Event
+from colibri.text.tools.base import Arguments, Event
 from colibri.text.tools.schema import ToolSchemas, quoted, value_json
 
 _PLAIN = re.compile(r'[^"\\\n]*')
@@ -40,7 +40,7 @@ class ArgumentWriter:
 
 def _text(cursor: Cursor, kinds: frozenset[str], *ends: str) -> Taken:
     """Up to one of the tags. What a string within JSON holds is no tag."""
-    parts = [(yield from cursor.word(BLANKS))]
+    parts: list[str] = []
     structured = bool(kinds & {"object", "array"}) and (yield from cursor.stands("{", "["))
     while True:
         text, found = yield from cursor.until(*ends, *(('"',) if structured else ()))
