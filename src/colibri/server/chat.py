@@ -19,6 +19,7 @@ from colibri.server.errors import ApiError, bad_request
 from colibri.server.pieces import Piece, Whole
 from colibri.server.respond import Turn, respond
 from colibri.server.sampling import (
+    blaming,
     check_openai,
     choices_of,
     default_max_tokens,
@@ -56,7 +57,8 @@ async def complete(request: Request, service: Service) -> Response:
     service.check_model(body.model)
     check(body)
     inbox = service.inbox()
-    answers = await service.work(partial(_answers, service, body, inbox))
+    with blaming("response_format" if body.response_format is not None else "tools"):
+        answers = await service.work(partial(_answers, service, body, inbox))
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])
     headers = notice_of(service, answers, body.max_completion_tokens or body.max_tokens)
     writer = ChatWriter(turn, body)

@@ -18,6 +18,7 @@ from colibri.server.errors import ApiError, bad_request
 from colibri.server.pieces import Piece, Whole
 from colibri.server.respond import Turn, respond
 from colibri.server.sampling import (
+    blaming,
     check_openai,
     choices_of,
     notice_of,
@@ -50,7 +51,8 @@ async def complete(request: Request, service: Service) -> Response:
     check(body)
     prompts = prompts_of(body.prompt)
     inbox = service.inbox()
-    answers = await service.work(partial(_answers, service, body, prompts, inbox))
+    with blaming("response_format"):
+        answers = await service.work(partial(_answers, service, body, prompts, inbox))
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])
     writer = CompletionWriter(turn, body, prompts)
     headers = notice_of(service, answers, body.max_tokens)

@@ -16,7 +16,7 @@ from colibri.server.body import read
 from colibri.server.errors import ApiError, bad_request
 from colibri.server.pieces import Piece, Whole
 from colibri.server.respond import Turn, respond
-from colibri.server.sampling import notice_of, with_fields
+from colibri.server.sampling import blaming, notice_of, with_fields
 from colibri.server.service import Service
 from colibri.server.structs.messages import (
     Block,
@@ -50,7 +50,8 @@ async def create(request: Request, service: Service) -> Response:
     service.check_model(body.model)
     check(body)
     inbox = service.inbox()
-    answer = await service.work(partial(_answer, service, body, inbox))
+    with blaming("output_config" if body.output_config is not None else "tools"):
+        answer = await service.work(partial(_answer, service, body, inbox))
     turn = Turn.of(service, [answer], inbox, request.scope["colibri"])
     headers = notice_of(service, [answer], body.max_tokens)
     writer = MessageWriter(turn, answer)

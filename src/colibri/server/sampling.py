@@ -3,10 +3,12 @@ model's own default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from colibri.errors import GrammarError
 from colibri.server.errors import bad_request
 from colibri.server.service import Service
 from colibri.server.structs.base import CachedTokens, Sampling, Usage
@@ -107,6 +109,15 @@ def usage_of(readers: Sequence[PieceReader], prompts: int = 1) -> Usage:
         total_tokens=read + written,
         prompt_tokens_details=CachedTokens(cached_tokens=cached),
     )
+
+
+@contextmanager
+def blaming(field: str) -> Iterator[None]:
+    """A structure that cannot be enforced is this field's fault."""
+    try:
+        yield
+    except GrammarError as error:
+        raise bad_request(str(error), field, "invalid_grammar") from None
 
 
 def structure_of(asked: ResponseFormat | None) -> Any:
