@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from colibri.cli import figures, terminal
+from colibri.cli import terminal
+from colibri.cli.choices import table
 from colibri.cli.loading import check_speaks, load
 from colibri.cli.options import chat_options, engine_options, take_chat, take_config
 from colibri.cli.prompt import LONGEST_BYTES, read_prompt, valid_text
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from colibri.llm import LLM
     from colibri.llm.scores import Normalize, Scores
     from colibri.text.chat import ChatOptions
-
-_SHOWN = 40  # characters of an option
 
 
 @click.command("score")
@@ -76,7 +75,7 @@ def command(
         scores = _scores(llm, context, options, normalize, None if raw else chat)
     for warning in scores.warnings:
         terminal.say(f"coli: warning: {warning}")
-    terminal.write_answer(_json(scores) if as_json else _table(scores))
+    terminal.write_answer(_json(scores) if as_json else table(scores))
     if not quiet:
         terminal.say(
             f"{scores.read_tokens} tokens read, {scores.cached_tokens} of "
@@ -121,16 +120,6 @@ def _scores(
     # Reasoning would stand between the question and the option.
     wish: ChatOptions = {"thinking": False, **chat}
     return llm.score_choices(None, options, normalize=normalize, messages=messages, **wish)
-
-
-def _table(scores: Scores) -> str:
-    lines = [f"  {'p':>7}{'log p':>10}{'a token':>10}{'tokens':>8}  option"]
-    for choice in scores.choices:
-        mark = "*" if choice is scores.best else " "
-        shown = choice.option if len(choice.option) <= _SHOWN else choice.option[:_SHOWN] + "..."
-        numbers = f"{choice.logprob:>10.3f}{choice.mean_logprob:>10.3f}{choice.tokens:>8}"
-        lines.append(f"{mark} {figures.share(choice.p, 1):>7}{numbers}  {terminal.harmless(shown)}")
-    return "\n".join(lines) + f"\nentropy {scores.entropy:.3f} (0 sure, 1 all alike)\n"
 
 
 def _json(scores: Scores) -> str:
