@@ -12,7 +12,6 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from colibri.cli import terminal
 from colibri.errors import ConfigError
 
-VARIABLE = "COLI_CHAT_HISTORY"
 OFF = "off"
 _MOST_BYTES = 1 << 20  # beyond it the older half is dropped
 
@@ -39,6 +38,7 @@ class PrivateHistory(FileHistory):
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
+        self._path = path
         self._writes = True
 
     def load_history_strings(self) -> Iterable[str]:
@@ -54,7 +54,7 @@ class PrivateHistory(FileHistory):
             super().store_string(string.encode("utf-8", "replace").decode())
         except OSError as error:
             self._writes = False
-            terminal.say(f"coli: warning: {self.filename}: {error.strerror}; no more history")
+            terminal.say(f"coli: warning: {self._path}: {error.strerror}; no more history")
 
 
 def _path(wish: str | None, environ: Mapping[str, str]) -> Path | None:

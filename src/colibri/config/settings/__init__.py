@@ -22,6 +22,7 @@ BY_FIELD = {setting.field: setting for setting in SETTINGS}
 
 # Variables that are not settings of the engine: (name, what it does).
 OTHER_VARIABLES: tuple[tuple[str, str], ...] = (
+    ("COLI_CHAT_HISTORY", "Where `coli chat` keeps the lines typed: a file, or off."),
     ("COLI_CONFIG", "Path of the configuration file."),
     ("COLI_DEBUG", "1: show the Python traceback of an error."),
     ("COLI_TEST_TOKENIZERS", "Directory of large real tokenizers for the test suite."),
