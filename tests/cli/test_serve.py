@@ -103,10 +103,7 @@ def test_stop_ends_the_server_on_its_port_only(server: Process, environ: dict[st
 
 
 class Stranger(http.server.BaseHTTPRequestHandler):
-    asked: list[str] = []
-
     def do_POST(self) -> None:
-        self.asked.append(self.path)
         self.send_error(404)
 
     def log_message(self, *_: Any) -> None:

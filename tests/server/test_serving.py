@@ -137,16 +137,18 @@ def test_pipelined_requests_are_answered_in_turn(llm: LLM) -> None:
 
 
 def test_a_second_signal_insists(llm: LLM) -> None:
-    with serving(llm, drain_timeout=1000) as running:
-        with httpx.Client(base_url=running.url) as client:
-            with client.stream("POST", "/v1/completions", json=ENDLESS) as old:
-                lines = old.iter_lines()  # closed with its iterator
-                next(lines)
-                running.server.handle_exit(15, None)
-                _await(lambda: running.service.state == "draining")
-                running.server.handle_exit(15, None)
-                _await(lambda: running.server.should_exit)
-                client.close()
+    with (
+        serving(llm, drain_timeout=1000) as running,
+        httpx.Client(base_url=running.url) as client,
+        client.stream("POST", "/v1/completions", json=ENDLESS) as old,
+    ):
+        lines = old.iter_lines()  # closed with its iterator
+        next(lines)
+        running.server.handle_exit(15, None)
+        _await(lambda: running.service.state == "draining")
+        running.server.handle_exit(15, None)
+        _await(lambda: running.server.should_exit)
+        client.close()
     _idle(llm)
 
 
@@ -175,12 +177,15 @@ def _idle(llm: LLM) -> None:
 
 def test_the_loop_is_not_held_up_by_the_engine(llm: LLM) -> None:
     """A request that is being computed, and health beside it."""
-    with serving(llm) as running, httpx.Client(base_url=running.url) as client:
-        with client.stream("POST", "/v1/completions", json=ENDLESS) as old:
-            lines = old.iter_lines()  # closed with its iterator
-            next(lines)
-            status = httpx.get(f"{running.url}/health").json()
-            assert (status["active"], len(status["running"])) == (1, 1), status
+    with (
+        serving(llm) as running,
+        httpx.Client(base_url=running.url) as client,
+        client.stream("POST", "/v1/completions", json=ENDLESS) as old,
+    ):
+        lines = old.iter_lines()
+        next(lines)
+        status = httpx.get(f"{running.url}/health").json()
+        assert (status["active"], len(status["running"])) == (1, 1), status
     _idle(llm)
 
 

@@ -9,7 +9,9 @@ import pytest
 from server_kit import Running, serving
 
 from colibri import LLM
+from colibri.config import EngineConfig
 from colibri.server.app import ROUTES
+from colibri.server.profile import SampledClock
 
 
 def metrics(http: httpx.Client) -> dict[str, float]:
@@ -84,19 +86,14 @@ def test_experts(http: httpx.Client, llm: LLM) -> None:
 
 def test_profile_adds_up() -> None:
     """B103: what the phases say is what the steps took."""
-    from colibri.config import ServerConfig
-    from colibri.server.service import Service
-
-    service = Service(ServerConfig())
-    from colibri.config import EngineConfig
-
-    with LLM.from_config(EngineConfig(ram="800MB", context=256), clock=service.clock) as llm:
-        with serving(llm) as running:
-            running.service.clock = service.clock
-            service.clock.watch(llm.experts)
-            body = {"prompt": "A cat and a dog", "max_tokens": 40, "ignore_eos": True}
-            httpx.post(f"{running.url}/v1/completions", json=body)
-            profile = httpx.get(f"{running.url}/v1/colibri/profile").json()
+    clock = SampledClock()
+    config = EngineConfig(ram="800MB", context=256)
+    with LLM.from_config(config, clock=clock) as llm, serving(llm) as running:
+        running.service.clock = clock
+        clock.watch(llm.experts)
+        body = {"prompt": "A cat and a dog", "max_tokens": 40, "ignore_eos": True}
+        httpx.post(f"{running.url}/v1/completions", json=body)
+        profile = httpx.get(f"{running.url}/v1/colibri/profile").json()
     for kind in ("prefill", "decode"):
         told = profile[kind]
         assert told["steps"] > 0
