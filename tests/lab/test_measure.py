@@ -9,10 +9,11 @@ from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
 from colibri.lab import synthetic
 from colibri.lab.facts import lines
-from colibri.lab.measure import Workload, measure
+from colibri.lab.measure import measure
 from colibri.lab.report import page
 from colibri.lab.summary import summarise
 from colibri.lab.synthetic import Recipe
+from colibri.lab.workload import Workload
 
 SMALL = Workload(prompt_tokens=12, new_tokens=4, warmup=0, repeat=2, routing="zipf:1,persist:0.5")
 

@@ -125,8 +125,9 @@ def _measure(
     from colibri.cli.loading import show_warnings
     from colibri.cli.paths import model_path
     from colibri.lab.gauge import ProcessGauge
-    from colibri.lab.measure import Workload, measure
+    from colibri.lab.measure import measure
     from colibri.lab.summary import summarise
+    from colibri.lab.workload import Workload
 
     show_warnings()
     model_path(config.model)
