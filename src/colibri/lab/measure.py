@@ -24,6 +24,7 @@ from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.lab.together import full_steps
 from colibri.lab.workload import Workload
 from colibri.llm import LLM, embedded_model
+from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
 from colibri.runtime import open_model
 from colibri.sampling import SamplingParams
@@ -274,7 +275,8 @@ class _Bench:
 
     def _prompt(self, run: int) -> list[int]:
         rng = np.random.default_rng((self._workload.seed, run))
-        vocab = int(self._container.config["vocab_size"])
+        config = self._container.config
+        vocab = family_for(config).parse(config).vocab_size
         prompt: list[int] = rng.integers(0, vocab, self._workload.prompt_tokens).tolist()
         return prompt
 
