@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from colibri.cli import figures
-from colibri.cli.options import setting_option, take_model
+from colibri.cli.options import setting_option, take_some
 
 if TYPE_CHECKING:
     from colibri.container.layerexperts import LayerExperts
@@ -22,18 +22,23 @@ if TYPE_CHECKING:
 @click.command("info")
 @click.argument("directory", required=False)
 @setting_option("model")
-def command(directory: str | None, model: str | None) -> None:
+@setting_option("model_dirs")
+def command(directory: str | None, model: str | None, model_dirs: str | None) -> None:
     """Describe the model in DIRECTORY; without one, the one that `coli run` would take.
 
     Reads configuration and file headers, never a weight.
     """
+    from pathlib import Path
+
     from colibri.cli.paths import model_path, read_config
     from colibri.container.reader import open_container
     from colibri.models.registry import family_for
 
-    path = model_path(take_model(directory if directory is not None else model))
+    config = take_some(model=directory if directory is not None else model, model_dirs=model_dirs)
+    path, others = model_path(config.model), [Path(name) for name in config.model_dirs]
     family = family_for(read_config(path))
-    for label, text in _facts(open_container(path, family.weights_of), family):
+    container = open_container(path, family.weights_of, others=others)
+    for label, text in _facts(container, family):
         click.echo(f"{label:<11}{text}")
 
 
