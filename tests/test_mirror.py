@@ -92,6 +92,20 @@ def test_a_model_spread_over_two_drives(tmp_path: Path, expected: str) -> None:
         assert len(llm.stats().drives) == 3
 
 
+def test_commands_that_read_a_model_find_all_of_it(
+    model_of: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = spread(model_of("olmoe", "int4"), tmp_path)
+    there = ["--model-dirs", str(second)]
+    for arguments in (
+        ["info", str(first), *there],
+        ["usage", "show", str(first), "--usage", str(tmp_path / "u"), *there],
+        ["verify", str(first), "--against", str(model_of("olmoe", "source")), "--sample=1", *there],
+    ):
+        assert app.run(arguments) == 0, capsys.readouterr().err
+        assert app.run(arguments[:-2]) == 4
+
+
 @pytest.mark.parametrize("variant", ["source", "int4"])
 def test_every_shard_is_found_exactly_once(model_of: Any, tmp_path: Path, variant: str) -> None:
     from colibri.config import EngineConfig

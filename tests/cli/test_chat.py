@@ -66,7 +66,9 @@ def test_bad_bytes_in_a_pipe_name_the_line(coli: Any, llm: Any) -> None:
 def test_unknown_command_in_a_pipe_ends_with_its_code(coli: Any, llm: Any) -> None:
     outcome = coli("chat", stdin=["one", "/stat", "two"])
     assert (outcome.code, outcome.out) == (2, "Hello world.\n")
-    assert outcome.err == "coli: error: unknown command /stat; did you mean /stats? /help tells them\n"
+    assert (
+        outcome.err == "coli: error: unknown command /stat; did you mean /stats? /help tells them\n"
+    )
 
 
 def _conversation(llm: Any, quiet: bool = True) -> Conversation:

@@ -143,6 +143,7 @@ class Terminal:
 
 
 def test_chat_in_a_terminal() -> None:
+    """B097."""
     terminal = Terminal("chat", "--temperature", "0", *LONG)
     terminal.wait_for("Ctrl-D leaves")
     terminal.wait_for(READY)

@@ -54,3 +54,10 @@ def test_too_little_time_is_said(coli):
 
 def test_a_model_that_is_none_is_refused(coli, tmp_path):
     assert coli("tune", str(tmp_path)).code == 4
+
+
+def test_a_profile_that_could_not_be_saved_is_not_looked_for(coli, speed, monkeypatch):
+    monkeypatch.setattr("colibri.planner.profile.os.access", lambda path, mode: False)
+    done = coli("tune")
+    assert (done.code, done.out) == (2, "")
+    assert "set XDG_CONFIG_HOME to a directory that may" in done.err

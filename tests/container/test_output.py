@@ -48,9 +48,17 @@ def test_the_file_that_is_stdout_keeps_what_it_has(
 
 
 def test_what_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none" / "x"):
-        with pytest.raises(ConfigError, match="--json: cannot write"):
+    for path, why in ((tmp_path, "a directory of that name"), (tmp_path / "none" / "x", "no dir")):
+        with pytest.raises(ConfigError, match=f"--json: cannot write .*: there is {why}"):
             check_writable("--json", path)
+
+
+def test_a_folder_that_may_not_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ConfigError, match="may not be written to"):
+        check_writable("--json", tmp_path / "x")
 
 
 def test_no_file_takes_the_place_of_a_pipe(tmp_path: Path) -> None:

@@ -236,8 +236,35 @@ def test_links_are_not_deleted(source: Path, tmp_path: Path) -> None:
         (linked / path.name).symlink_to(path)
     with pytest.raises(ConfigError, match="symbolic link"):
         run(linked, tmp_path / "out", delete_source=True)
+    assert not (tmp_path / "out").exists()
     run(linked, tmp_path / "out")
     assert len(list(linked.glob("*.safetensors"))) == 2
+
+
+def test_what_cannot_be_deleted_is_said_before_anything_is_done(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != source)
+    with pytest.raises(ConfigError, match="cannot be written, so nothing can be deleted in it"):
+        run(source, tmp_path / "out", delete_source=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_will_not_go_stops_and_the_same_goes_on_without_deleting(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def failing(path: Path, missing_ok: bool = False) -> None:
+        if path.parent == source:
+            raise PermissionError(1, "Operation not permitted", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", failing)
+    with pytest.raises(ContainerError, match=r"cannot be deleted: .*without deleting"):
+        run(source, tmp_path / "out", delete_source=True)
+    run(source, tmp_path / "out")
+    assert (tmp_path / "out" / MANIFEST_NAME).exists()
 
 
 def test_sources_are_deleted_only_after_their_outputs(

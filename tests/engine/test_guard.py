@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from colibri.engine.guard import EVERY_TOKENS, MemoryGuard
+from colibri.engine.guard import EVERY_SECONDS, EVERY_TOKENS, MemoryGuard
 from sparse_model import sparse_model
 
 MB = 1_000_000
@@ -24,6 +24,7 @@ class Process:
         self.other, self.slots, self.slot_bytes, self.yields = other, slots, slot_bytes, yields
         self.hidden = 0.0
         self.measured = 0
+        self.now = 0.0
         self.asked: list[int] = []
 
     def rss(self) -> int:
@@ -38,7 +39,7 @@ class Process:
         return gone * self.slot_bytes
 
     def guard(self, budget: int) -> MemoryGuard:
-        return MemoryGuard(budget, self.rss, self)
+        return MemoryGuard(budget, self.rss, self, lambda: self.now)
 
 
 def step(guard: MemoryGuard, tokens: int = EVERY_TOKENS) -> None:
@@ -54,6 +55,15 @@ def test_measured_every_few_tokens() -> None:
     step(guard, 500)  # a chunk of a prompt
     assert process.measured == 4
     assert (guard.shrinks, process.asked) == (0, [])
+
+
+def test_measured_more_often_where_a_token_takes_long() -> None:
+    process = Process(100 * MB, 10)
+    guard = process.guard(10**9)
+    for _ in range(8):
+        process.now += EVERY_SECONDS * 0.6  # every second one is late enough
+        step(guard, 1)
+    assert process.measured == 4
 
 
 def test_one_step_is_enough_and_the_next_page_changes_nothing(
@@ -129,6 +139,7 @@ print(json.dumps({
 
 
 def test_memory_that_nobody_planned_is_made_up_for(tmp_path: Path) -> None:
+    """B022."""
     path = sparse_model(tmp_path)
     done = subprocess.run([sys.executable, "-c", RUN, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -63,6 +63,7 @@ class Gate:
 
 
 def test_a_right_guess_is_a_hit_without_waiting(make, layers):
+    """B032."""
     experts = make()
     guess = experts.hint(2, [5, 7], 2)
     landed(experts, 2)

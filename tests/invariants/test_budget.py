@@ -36,6 +36,7 @@ with LLM(path, ram=ram, context=context) as llm:
 
 @pytest.mark.parametrize("family", ["embedded", *golden.FAMILIES])
 def test_the_least_that_works_is_kept(family: str, tmp_path: Path) -> None:
+    """B022, B036."""
     path = "" if family == "embedded" else str(wider(golden.tiny(family), tmp_path))
     # Asked in a process like the one that runs: what Python itself takes is part of the plan.
     refused = python("-c", RUN, path, "10MB", str(CONTEXT))

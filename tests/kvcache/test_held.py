@@ -10,6 +10,7 @@ from colibri.kvcache.held import MOST_MARKS, Held, common
 from colibri.kvcache.kv import KVCache
 from colibri.kvcache.latent import LatentCache
 from colibri.kvcache.pool import StatePool
+from colibri.kvcache.pooled import PooledLatentCache
 from colibri.kvcache.recurrent import RecurrentState
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.delta import DeltaCore
@@ -149,6 +150,30 @@ def test_rows_are_copied_up_to_a_length(cache: Any) -> None:
     assert (copy.length, copy.touched) == (15, 15)
     for mine, theirs in zip(copy.state, source.state, strict=True):
         np.testing.assert_array_equal(mine, theirs[:15])
+
+
+def test_pooled_keys_go_on_from_a_place_inside_a_step() -> None:
+    """As if the step had stopped there, in the cache itself and in a copy."""
+    rng = np.random.default_rng(4)
+    bias = rng.standard_normal((4, 3), np.float32)
+    rows = [rng.standard_normal((30, *shape), np.float32) for shape in ((1, 8), (3,), (3,))]
+
+    def append(cache: PooledLatentCache, start: int, stop: int) -> None:
+        cache.append(*(part[start:stop] for part in rows))
+
+    whole, cache, copy = (PooledLatentCache(40, 6, 2, bias) for _ in range(3))
+    append(whole, 0, 13)
+    append(cache, 0, 13)
+    cache.mark()
+    append(cache, 13, 29)
+    saved = cache.checkpoint_at(13)
+    copy.copy_from(cache, saved)
+    cache.restore(saved)
+    for one in (whole, cache, copy):
+        append(one, 13, 18)
+    for got in (cache, copy):
+        for mine, theirs in zip(got.state, whole.state, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
 
 
 def test_what_begins_alike() -> None:

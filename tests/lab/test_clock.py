@@ -23,6 +23,7 @@ def clocked():
 
 
 def test_phases_sum_to_the_step_and_name_who_took_it():
+    """B103."""
     clock, executor = clocked()
     x = np.ones((64, 4096), np.float32)
     clock.begin(False, 1)

@@ -199,6 +199,7 @@ def test_what_the_user_decided_and_what_has_no_effect_is_not_tried():
 
 
 def test_every_trial_has_the_budget_of_the_first():
+    """B026."""
     machine = Machine(by_table())
     seen = []
     machine.speed = lambda changed: seen.append(changed.get("ram")) or 10.0
@@ -232,6 +233,7 @@ def test_a_trial_that_cannot_load_says_why():
 
 
 def test_a_trial_that_hangs_or_is_killed_ends(monkeypatch):
+    """B021."""
     with pytest.raises(TrialFailed, match="longer"):
         ProcessRunner(Work(2, 1)).run(BASE, 0.0)
     received = ProcessRunner.run.__globals__["_received"]

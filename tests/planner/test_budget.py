@@ -40,6 +40,7 @@ def test_more_than_is_free_is_said() -> None:
 
 
 def test_another_process_is_why_auto_is_small() -> None:
+    """B100."""
     (note,) = resolve_budget("auto", SHARED).notes
     assert "another colibri process holds 3,000 MB (pid 77)" in note
     assert "--assume-free" in note

@@ -93,7 +93,12 @@ def test_a_good_machine_passes(check):
         (processor.governor, host(governors=frozenset()), "pass", "somebody else"),
         (processor.affinity, host(allowed_cpus=1), "warn", "only 1 of 8"),
         (processor.affinity, facts(cpu_quota=1.5), "warn", "1.5 CPUs"),
-        (processor.numa, host(numa_nodes=2), "warn", "2 nodes"),
+        (
+            processor.numa,
+            host(numa_nodes=2),
+            "pass",
+            "2 memory nodes; trunk and experts are spread",
+        ),
         (disk.kind, storage(file_system="tmpfs"), "warn", "in memory"),
         (disk.kind, storage(file_system="nfs4"), "warn", "network"),
         (disk.kind, storage(file_system=None, device=None), "pass", "unknown"),
@@ -163,3 +168,9 @@ def test_a_profile_is_named_and_a_damaged_one_is_not_used(tmp_path):
     (found,) = settings.profile(case(machine))
     assert found.status == "warn"
     assert "checksum" in found.what
+
+
+def test_weights_on_one_node_of_several_are_a_warning():
+    (found,) = processor.numa(case(host(numa_nodes=2), numa="off"))
+    assert (found.status, bool(found.fix)) == ("warn", True)
+    assert "--numa off" in found.what

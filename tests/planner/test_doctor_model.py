@@ -49,6 +49,7 @@ def tiny(tmp_path):
 @pytest.mark.parametrize("family", golden.FAMILIES)
 @pytest.mark.parametrize("variant", ["source", "int4"])
 def test_every_family_is_told_by_the_code_that_runs_it(model_of, family, variant):
+    """B099."""
     case = Case(ModelFiles(model_of(family, variant)), EngineConfig(), GOOD, Depth(True))
     by_check = {f.check: f for f in examine(case, OF_MODELS)}
     assert f"run by colibri.models.{family}" in by_check["model.config"].what

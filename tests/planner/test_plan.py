@@ -103,6 +103,7 @@ def test_slots_by_hand_are_held_to_the_budget_too() -> None:
 
 @pytest.mark.parametrize("family", golden.FAMILIES)
 def test_the_budget_of_the_trunk_and_two_slots_gives_two_slots(family: str) -> None:
+    """B025."""
     least = plan_for(family, ram="4GB", cache_experts=2, prefill_chunk=32).peak_bytes
     plan = plan_for(family, ram=f"{least}B", prefill_chunk=32)
     assert set(plan.slots.values()) == {2}
@@ -112,7 +113,7 @@ def test_the_budget_of_the_trunk_and_two_slots_gives_two_slots(family: str) -> N
 
 
 def test_slots_cost_what_they_are_wide_each_in_its_layer() -> None:
-    """One layer's experts at 8 bits beside others at 4: the widest are not the narrowest."""
+    """B023: one layer's experts at 8 bits beside others at 4: the widest are not the narrowest."""
     model = widths(4096, 4096, 8192)
     least = plan_of(model, ram="4GB", cache_experts=1, prefill_chunk=32).peak_bytes
     plan = plan_of(model, ram=f"{least + 3 * 16384}B", prefill_chunk=32)

@@ -38,7 +38,7 @@ _FILE = click.Path(path_type=Path)
     "--shape",
     metavar="NAME[:LAYERS]",
     help="Measure a synthetic model of this shape, made on first use: olmoe-1b-7b, qwen3-30b-a3b, "
-    "qwen3.6-35b-a3b, mixtral-8x7b, glm-5.2:LAYERS.",
+    "qwen3.6-35b-a3b, mixtral-8x7b, glm-5.2:LAYERS, glm-5.3-flash:LAYERS.",
 )
 @click.option(
     "--bench-dir",
@@ -125,8 +125,9 @@ def _measure(
     from colibri.cli.loading import show_warnings
     from colibri.cli.paths import model_path
     from colibri.lab.gauge import ProcessGauge
-    from colibri.lab.measure import Workload, measure
+    from colibri.lab.measure import measure
     from colibri.lab.summary import summarise
+    from colibri.lab.workload import Workload
 
     show_warnings()
     model_path(config.model)

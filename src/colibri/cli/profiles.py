@@ -39,7 +39,7 @@ def _model(config: EngineConfig) -> Path:
 
 def _found(model: Path) -> Path | None:
     """This machine's profile of the model, if there is one. What is no model has none."""
-    if not (model / "config.json").is_file():
+    if not os.path.isfile(model / "config.json"):
         return None
     from colibri.planner.profile import profile_path
 

@@ -92,6 +92,7 @@ def command(
     file = _file(path)
     if show or reset:
         return _kept(path, file, reset=reset)
+    _check_savable(file)
     found = _search(config, set(given), tokens, repeats, min_gain, timeout)
     return _saved(found, path, file)
 
@@ -109,6 +110,12 @@ def _file(model: Path) -> Path:
     if file is None:
         raise ConfigError("there is no place for a profile: set HOME or XDG_CONFIG_HOME")
     return file
+
+
+def _check_savable(file: Path) -> None:
+    from colibri.planner.profile import check_savable
+
+    check_savable(file)
 
 
 def _search(

@@ -35,6 +35,7 @@ def command() -> None:
 def _of_a_model(function: Command) -> Command:
     for decorate in (
         setting_option("usage"),
+        setting_option("model_dirs"),
         setting_option("model"),
         click.argument("directory", required=False),
     ):
@@ -44,18 +45,18 @@ def _of_a_model(function: Command) -> Command:
 
 @command.command()
 @_of_a_model
-def show(directory: str | None, model: str | None, usage: str | None) -> None:
+def show(directory: str | None, **given: str | None) -> None:
     """How much is known, how unevenly experts are used, and the hottest ones of each layer."""
-    file = _file(directory or model, usage)
+    file = _file(directory, given)
     for line in _description(file, _read(file)):
         click.echo(line)
 
 
 @command.command()
 @_of_a_model
-def reset(directory: str | None, model: str | None, usage: str | None) -> None:
+def reset(directory: str | None, **given: str | None) -> None:
     """Start counting anew. What was counted is kept in a file of another name."""
-    file = _file(directory or model, usage)
+    file = _file(directory, given)
     kept = file.reset() if file.path.exists() else None
     click.echo(f"kept as {kept}" if kept else f"nothing to reset: there is no {file.path}")
 
@@ -66,11 +67,9 @@ def reset(directory: str | None, model: str | None, usage: str | None) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Instead of stdout."
 )
-def export(
-    directory: str | None, model: str | None, usage: str | None, form: str, output: Path | None
-) -> None:
+def export(directory: str | None, form: str, output: Path | None, **given: str | None) -> None:
     """Write the heat of every expert as JSON or CSV, for other programs."""
-    file = _file(directory or model, usage)
+    file = _file(directory, given)
     found = _read(file)
     text = _as_json(file, found) if form == "json" else _as_csv(found)
     if output is None:
@@ -82,14 +81,14 @@ def export(
         write_text(output, text)
 
 
-def _file(named: str | None, usage: str | None) -> UsageFile:
+def _file(directory: str | None, given: dict[str, str | None]) -> UsageFile:
     import os
 
     from colibri.cli.paths import model_path
     from colibri.experts.usage.log import usage_file
     from colibri.runtime import open_model
 
-    config = take_some(model=named, usage=usage)
+    config = take_some(**given | {"model": directory or given["model"]})
     container = open_model(model_path(config.model), config)
     file = usage_file(config, container, os.environ)
     if file is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from colibri.cli.errors import WANTING
+from colibri.cli.options import setting_option, take
 from colibri.cli.progress import ProgressLine
 from colibri.cli.types import Directory
 from colibri.errors import ConfigError
@@ -36,9 +37,15 @@ _DIRECTORY = Directory()
     metavar="N",
     help="Compare answers to so many of the prompts that ship; 0: no answers. [default: all]",
 )
+@setting_option("model_dirs")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
-    converted: Path, source: Path, sample: int | None, prompts: int | None, as_json: bool
+    converted: Path,
+    source: Path,
+    sample: int | None,
+    prompts: int | None,
+    model_dirs: str | None,
+    as_json: bool,
 ) -> int:
     """Compare the model in CONVERTED with the one that it was made from.
 
@@ -59,7 +66,14 @@ def command(
         line.update(lambda: f"{what}: {done} of {total}")
 
     try:
-        found = verify(converted, source, sample=sample, prompts=prompts, progress=progress)
+        found = verify(
+            converted,
+            source,
+            others=[Path(name) for name in take(model_dirs=model_dirs).model_dirs],
+            sample=sample,
+            prompts=prompts,
+            progress=progress,
+        )
     finally:
         line.close()
     if as_json:

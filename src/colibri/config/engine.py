@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +146,8 @@ def default_file(environ: Mapping[str, str]) -> Path | None:
         return Path(named)
     folder = user_folder(environ)
     path = folder / "config.toml" if folder else None
-    return path if path is not None and path.is_file() else None
+    # Also none where it may not be looked for: the home of another user, in a container.
+    return path if path is not None and os.path.isfile(path) else None
 
 
 def user_folder(environ: Mapping[str, str]) -> Path | None:

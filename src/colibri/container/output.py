@@ -18,13 +18,19 @@ _OWN = (1, 2)  # stdout and stderr
 
 def check_writable(flag: str, path: Path) -> None:
     """Refuse before the work rather than after it. Raises ConfigError."""
+    if obstacle := _obstacle(path):
+        raise ConfigError(f"{flag}: cannot write a file {shown(str(path))}: {obstacle}")
+
+
+def _obstacle(path: Path) -> str:
     if _is_stream(path):
-        possible = os.access(path, os.W_OK)
-    else:
-        folder = _target(path).parent
-        possible = not path.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
-    if not possible:
-        raise ConfigError(f"{flag}: cannot write a file {shown(str(path))}")
+        return "" if os.access(path, os.W_OK) else "it may not be written to"
+    folder = _target(path).parent
+    if os.path.isdir(path):
+        return "there is a directory of that name"
+    if not os.path.isdir(folder):
+        return f"there is no directory {shown(str(folder))}"
+    return "" if os.access(folder, os.W_OK) else f"{shown(str(folder))} may not be written to"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
+from colibri.container.spread import SUFFIX
 from colibri.container.writer import PART_SUFFIX, free_bytes, naming_the_file, sync_directory
 from colibri.convert.journal import INVENTORY_NAME
 from colibri.convert.sidefiles import is_side_file
@@ -69,15 +71,25 @@ def check_space(destination: Path, needed: int, what: str) -> None:
 
 
 def delete_source_file(path: Path) -> None:
-    with naming_the_file(path):
+    try:
         path.unlink(missing_ok=True)
         sync_directory(path.parent)
+    except OSError as error:
+        raise ContainerError(
+            f"{path}: cannot be deleted: {error.strerror}; run the same command without deleting, "
+            "it goes on from here"
+        ) from error
 
 
-def check_deletable(source: Path, names: Collection[str]) -> None:
+def check_deletable(source: Path) -> None:
     """Deleting a link would free nothing, and its target may belong to another model too."""
-    for name in names:
-        if (source / name).is_symlink():
+    if not os.access(source, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{source}: cannot be written, so nothing can be deleted in it: convert without "
+            "deleting, or change its permissions"
+        )
+    for name in list_names(source):
+        if name.endswith(SUFFIX) and (source / name).is_symlink():
             raise ConfigError(
                 f"{source / name}: is a symbolic link; the source can only be deleted where the "
                 "files themselves lie: convert without deleting, or give that directory"

@@ -91,9 +91,9 @@ def convert(
                 remove_journal(destination)  # what a kill in the last instant left of it
                 Meter(0, 0, progress, cancelled).begin("already finished", str(destination))
                 return done
-        job = _start(source, destination, policy, family, weights, journal, force)
         if delete_source:
-            check_deletable(source, [f.name for f in job.inventory.files])
+            check_deletable(source)
+        job = _start(source, destination, policy, family, weights, journal, force)
         return _run(job, delete_source, progress, cancelled)
 
 

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +23,9 @@ from colibri.engine.prefixes import Prefixes
 from colibri.engine.request import BranchLogprobs, Call, Finished, FinishReason, Request, Token
 from colibri.engine.sequence import Sequence
 from colibri.engine.stats import EngineStats
-from colibri.engine.status import EngineStatus, RequestStatus
+from colibri.engine.status import EngineStatus
 from colibri.engine.steps import Outcome, Steps
-from colibri.engine.turns import Part, Turns
+from colibri.engine.turns import Part, Turns, with_room
 from colibri.engine.watch import Watch
 from colibri.errors import Cancelled, ColibriError
 from colibri.kvcache.pool import StatePool
@@ -108,21 +107,10 @@ class Engine:
         self._drop_unwanted()
         self._admit()
         if parts := self._turns.parts(self._running):
-            self._advance(self._with_room(parts))
+            self._advance(with_room(parts, self._states))
         if self._any_left:
             self._any_left = False
             self._turn_ended(self.busy)
-
-    def _with_room(self, parts: list[Part]) -> list[Part]:
-        """What the step takes is taken from what is kept; checkpoints need not be."""
-        for part in parts:
-            held, marks = part.sequence.held, len(part.marks)
-            held.reach(held.state.length + len(part.ids), marks + bool(part.sequence.marks))
-        if self._states.make_room():
-            return parts
-        for part in parts:
-            part.sequence.marks.clear()
-        return [replace(part, marks=()) for part in parts]
 
     def fail_all(self, error: BaseException) -> None:
         for work in [*self._waiting, *(s.request for s in self._running)]:
@@ -296,21 +284,10 @@ class Engine:
 
     def status(self) -> EngineStatus:
         """From any thread."""
-        now = time.perf_counter()
         return EngineStatus(
-            running=tuple(_status(s, now) for s in list(self._running)),
+            running=tuple(s.status() for s in list(self._running)),
             waiting=len(self._line),
-            stats=replace(self.stats, ended=dict(self.stats.ended)),
+            stats=self.stats.copy(),
             kept_tokens=self._states.kept_tokens,
             context=self.context,
         )
-
-
-def _status(sequence: Sequence, now: float) -> RequestStatus:
-    return RequestStatus(
-        prompt_tokens=len(sequence.prompt),
-        cached_tokens=sequence.request.cached_tokens,
-        read_tokens=sequence.prefilled,
-        new_tokens=len(sequence.generated),
-        seconds=now - sequence.started,
-    )

@@ -2,10 +2,13 @@
 the budget the expert cache gives memory back."""
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Protocol
 
-EVERY_TOKENS = 16  # between two measurements; a chunk of a prompt counts as its tokens
+# Between two measurements; a chunk of a prompt counts as its tokens. The time is for models of a
+# few tokens a second, in which much can grow.
+EVERY_TOKENS, EVERY_SECONDS = 16, 0.05
 _ROUNDS = 4  # of shrinking at a time
 _MARGIN, _LEAST_MARGIN = 0.01, 16_000_000  # below the budget, so that the next page is not over it
 MB = 1_000_000
@@ -26,22 +29,29 @@ class MemoryGuard:
     """Shrinks to somewhat below the budget and never grows again, so it comes to rest: each step
     makes the cache smaller, and the last leaves a slot a layer."""
 
-    def __init__(self, budget_bytes: int, rss: Callable[[], int], cache: Shrinkable) -> None:
+    def __init__(
+        self,
+        budget_bytes: int,
+        rss: Callable[[], int],
+        cache: Shrinkable,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.shrinks = 0  # steps in which the cache became smaller
         self.given_back_bytes = 0
         self._budget = budget_bytes
         self._goal = budget_bytes - max(int(budget_bytes * _MARGIN), _LEAST_MARGIN)
         self._rss = rss
         self._cache = cache
-        self._tokens = 0
+        self._clock = clock
+        self._tokens, self._measured = 0, clock()
         self._exhausted = False
 
     def after(self, tokens: int) -> None:
         """A step of so many tokens is done, and nothing runs."""
-        self._tokens += tokens
-        if self._tokens < EVERY_TOKENS:
+        self._tokens, now = self._tokens + tokens, self._clock()
+        if self._tokens < EVERY_TOKENS and now - self._measured < EVERY_SECONDS:
             return
-        self._tokens = 0
+        self._tokens, self._measured = 0, now
         if not self._exhausted and (rss := self._rss()) > self._budget:
             self._shrink(rss)
 

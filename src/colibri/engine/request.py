@@ -97,6 +97,12 @@ class Request:
         longest = max((len(branch) for branch in self.branches), default=0)
         return max(longest, 0 if self.branches else self.params.max_tokens)
 
+    def direct(self, sink: EventSink | None, deadline: float | None) -> None:
+        """Before it is submitted. None: the events stay here."""
+        self.deadline = deadline
+        if sink is not None:
+            self.events = sink
+
     def cancel(self) -> None:
         """From any thread; takes effect within a layer."""
         self.cancelled = True

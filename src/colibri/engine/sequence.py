@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from colibri.engine.branches import BranchWalk
 from colibri.engine.request import PrefillProgress, PromptLogprobs, Request, Token
+from colibri.engine.status import RequestStatus
 from colibri.errors import ColibriError
 from colibri.kvcache.held import Held
 from colibri.sampling import Sampler, with_logprobs
@@ -119,6 +120,16 @@ class Sequence:
             self.held.logprobs += self._scored
             self.request.send(PromptLogprobs(tuple(self._scored)))
             self._scored = []
+
+    def status(self) -> RequestStatus:
+        """From any thread."""
+        return RequestStatus(
+            prompt_tokens=len(self.prompt),
+            cached_tokens=self.request.cached_tokens,
+            read_tokens=self.prefilled,
+            new_tokens=len(self.generated),
+            seconds=time.perf_counter() - self.started,
+        )
 
     def report(self, chunk: int, layer: int, layers: int, bytes_read: int) -> None:
         total, seconds = len(self.prompt), time.perf_counter() - self.started

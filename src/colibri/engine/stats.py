@@ -1,6 +1,6 @@
 """What the engine counts while it runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 def _no_ends() -> dict[str, int]:
@@ -31,3 +31,6 @@ class EngineStats:
         else:
             self.decode_tokens += decode_tokens
             self.decode_seconds += seconds
+
+    def copy(self) -> "EngineStats":
+        return replace(self, ended=dict(self.ended))

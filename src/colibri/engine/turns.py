@@ -1,10 +1,11 @@
 """Who takes part in a step: every answer by a token, and prompts in turn by a chunk."""
 
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colibri.engine.pace import Pace
 from colibri.engine.sequence import Sequence
+from colibri.kvcache.pool import StatePool
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,15 @@ class Turns:
             left -= len(ids)
             parts.append(Part(sequence, ids, sequence.marks_before(len(ids))))
         return parts
+
+
+def with_room(parts: list[Part], states: StatePool) -> list[Part]:
+    """The parts, once what they take is taken from what is kept; checkpoints need not be."""
+    for part in parts:
+        held, marks = part.sequence.held, len(part.marks)
+        held.reach(held.state.length + len(part.ids), marks + bool(part.sequence.marks))
+    if states.make_room():
+        return parts
+    for part in parts:
+        part.sequence.marks.clear()
+    return [replace(part, marks=()) for part in parts]

@@ -93,16 +93,19 @@ class RowCache:
             raise IndexError(f"cannot truncate a cache of {self.length} positions to {length}")
         self.length = length
 
-    def checkpoint(self) -> int:
+    def checkpoint(self) -> Any:
         return self.length
 
-    def restore(self, checkpoint: int) -> None:
+    def restore(self, checkpoint: Any) -> None:
         self.truncate(checkpoint)
 
-    def checkpoint_at(self, position: int) -> int:
+    def mark(self) -> None:
+        """Within a step: checkpoint_at() this length will be asked for."""
+
+    def checkpoint_at(self, position: int) -> Any:
         return position
 
-    def copy_from(self, other: "RowCache", checkpoint: int) -> None:
+    def copy_from(self, other: Any, checkpoint: Any) -> None:
         for mine, theirs in zip(self._buffers, other._buffers, strict=True):
             mine[:checkpoint] = theirs[:checkpoint]
         self.length = checkpoint

@@ -22,37 +22,14 @@ from colibri.lab.clock import StepClock, StepRecord, by_layer
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.lab.together import full_steps
+from colibri.lab.workload import Workload
 from colibri.llm import LLM, embedded_model
+from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
 from colibri.runtime import open_model
 from colibri.sampling import SamplingParams
 
 Say = Callable[[str], None]
-
-
-_LEAST = {"prompt_tokens": 1, "new_tokens": 2, "warmup": 0, "repeat": 1, "conversations": 1}
-
-
-@dataclass(frozen=True)
-class Workload:
-    prompt_tokens: int = 128
-    new_tokens: int = 32
-    warmup: int = 1
-    repeat: int = 3
-    cold: bool = False
-    routing: str = "model"
-    seed: int = 0
-    conversations: int = 1  # more: they are measured beside one alone
-
-    def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                flag = "--" + name.replace("_", "-")
-                raise ConfigError(f"{flag} {getattr(self, name)}: at least {least}")
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.new_tokens
 
 
 @dataclass(frozen=True)
@@ -298,7 +275,8 @@ class _Bench:
 
     def _prompt(self, run: int) -> list[int]:
         rng = np.random.default_rng((self._workload.seed, run))
-        vocab = int(self._container.config["vocab_size"])
+        config = self._container.config
+        vocab = family_for(config).parse(config).vocab_size
         prompt: list[int] = rng.integers(0, vocab, self._workload.prompt_tokens).tolist()
         return prompt
 

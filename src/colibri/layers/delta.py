@@ -6,7 +6,6 @@ lies between their projections; their gates differ in formula and in how finely 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +46,7 @@ class DeltaCore:
         out = []
         for rows in step.sequences:
             state = self._state(rows)
-            edges = [rows.start, *rows.marks, rows.stop]
-            for start, stop in pairwise(edges):
+            for start, stop in rows.pieces():
                 if start != rows.start:
                     state.mark()
                 old, new = state.advance(stop - start)

@@ -1,7 +1,8 @@
 """What one forward pass works on: rows of several sequences side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,10 @@ class Rows:
     state: SequenceState
     marks: Sequence[int] = ()
 
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """Its rows, cut at the marks."""
+        return pairwise((self.start, *self.marks, self.stop))
+
 
 @dataclass
 class Step:
@@ -41,6 +46,9 @@ class Step:
     # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
     clock: Clock = NO_CLOCK
+    # What each stream of the residual gets of the second half's output, [rows, streams], set by
+    # layers with several; None: there is one, and it gets all.
+    shares: F32 | None = None
     # Lookahead listens here: a layer's number and its shared expert's output, while reads go on.
     guess: Callable[[int, F32 | None], None] | None = None
 

@@ -17,13 +17,14 @@ from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
 from colibri.container.reader import Container
 from colibri.engine.engine import Engine
 from colibri.engine.ids import whole_numbers
-from colibri.engine.request import EventSink, Request
+from colibri.engine.request import EventSink
 from colibri.engine.status import EngineStatus
 from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
+from colibri.llm.files import embedded_model, tokenizer_of
 from colibri.llm.scores import Normalize, Scores, Scoring
 from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.plan import Plan
@@ -31,17 +32,11 @@ from colibri.routing.base import RouterFactory, own_router
 from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
 from colibri.text.eos import eos_ids
-from colibri.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.chat import ChatFormat, ChatOptions, Message
 
 F32 = NDArray[np.float32]
-
-
-def embedded_model() -> Path:
-    """The small trained model that ships with the package."""
-    return Path(__file__).parents[1] / "demo"
 
 
 class LLM:
@@ -87,7 +82,7 @@ class LLM:
     ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
         container = open_model(self._path, config)
-        self.tokenizer = _tokenizer(self._path)
+        self.tokenizer = tokenizer_of(self._path)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         with spread(config.numa) as nodes:
             self._runtime = Runtime(container, config, make_router, clock)
@@ -224,7 +219,7 @@ class LLM:
             raise ConfigError(f"{', '.join(sorted(options))}: for messages only")
         else:
             answer = self._asker.raw(cast(Prompt, prompt), params)
-        _direct(answer.request, sink, deadline)
+        answer.request.direct(sink, deadline)
         return answer
 
     def submit(self, asked: Answer | Scoring) -> None:
@@ -251,7 +246,7 @@ class LLM:
             context, _ = self._asker.rendered(messages, chat)
         rendered, text = messages is not None, (context or "") + begun
         scoring = self._asker.question(text, options, normalize, rendered=rendered)
-        _direct(scoring.request, sink, deadline)
+        scoring.request.direct(sink, deadline)
         return scoring
 
     def score_choices(
@@ -305,14 +300,3 @@ class LLM:
         finally:
             for answer in answers:
                 answer.cancel()
-
-
-def _direct(request: Request, sink: EventSink | None, deadline: float | None) -> None:
-    request.deadline = deadline
-    if sink is not None:
-        request.events = sink
-
-
-def _tokenizer(path: Path) -> Tokenizer | None:
-    """None where the model has none: token ids still work."""
-    return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None

@@ -96,6 +96,16 @@ def profile_path(model: Path, environ: Mapping[str, str]) -> Path | None:
     return folder / "tune" / f"{name}-{key.hexdigest()}.json"
 
 
+def check_savable(path: Path) -> None:
+    """Before the work of finding one. Raises ConfigError."""
+    folder = probe.existing(path.parent)
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise ConfigError(
+            f"{path}: could not be saved: {folder} may not be written to; set XDG_CONFIG_HOME to a "
+            "directory that may"
+        )
+
+
 def save(path: Path, profile: Profile) -> None:
     """Whole or not at all. Raises ContainerError, CapacityError."""
     with naming_the_file(path):

@@ -37,7 +37,9 @@ class Script:
         text = f"Answer {len(self.asked)}."
         parts = (("", "Hm.", None), (text, "", "stop"))
         for said, thought, reason in parts:
-            yield SimpleNamespace(text=said, reasoning=thought, token_ids=(1,), finish_reason=reason)
+            yield SimpleNamespace(
+                text=said, reasoning=thought, token_ids=(1,), finish_reason=reason
+            )
 
     def score(self, messages: Any, options: Any) -> Any:
         self.scored.append((list(messages), list(options)))

@@ -41,7 +41,9 @@ def test_thinking_is_folded_to_a_line_with_its_length(capsys: Any) -> None:
     captured = capsys.readouterr()
     assert captured.out == "Yes."
     assert "secret" not in captured.err
-    assert re.fullmatch(r"\(thought for .* s, 15 characters; /thinking show tells it\)\n", captured.err)
+    assert re.fullmatch(
+        r"\(thought for .* s, 15 characters; /thinking show tells it\)\n", captured.err
+    )
 
 
 def test_thinking_unfolded_is_shown_as_it_comes(capsys: Any) -> None:

@@ -104,7 +104,10 @@ class UsageLog:
             # Who has waited in vain for the lock once does not wait again.
             found = self._file.add(newer, wait=not self._warned)
         except (ColibriError, OSError) as error:
-            self._warn(f"the usage of experts is not saved: {error}")
+            self._warn(
+                f"the usage of experts is not saved: {error}; name a file that can be written "
+                "(--usage FILE), or keep none (--usage off)"
+            )
             return
         self.recorder.take()
         self._known = found.counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -23,15 +23,17 @@ def verify(
     converted: Path,
     source: Path,
     *,
+    others: Sequence[Path] = (),
     sample: int | None = None,
     prompts: int | None = None,
     progress: OnProgress = lambda what, done, total: None,
 ) -> results.Verified:
-    """sample: experts a layer, None for all; prompts: how many, None for all, 0 for no logits.
+    """others: directories with more of the converted model's files. sample: experts a layer, None
+    for all; prompts: how many, None for all, 0 for no logits.
 
     Raises ConfigError if the two are not one model, and what reading raises.
     """
-    a, b = _opened(source), _opened(converted)
+    a, b = _opened(source), _opened(converted, others)
     family = family_for(a.config)
     config = family.parse(a.config)
     if family_for(b.config) != family or family.parse(b.config) != config:
@@ -64,8 +66,8 @@ def verify(
     )
 
 
-def _opened(path: Path) -> Container:
-    return open_container(path, lambda c: family_for(c).weights_of(c))
+def _opened(path: Path, others: Sequence[Path] = ()) -> Container:
+    return open_container(path, lambda c: family_for(c).weights_of(c), others=others)
 
 
 def _experts(
