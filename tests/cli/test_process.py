@@ -159,7 +159,9 @@ def test_chat_in_a_terminal(tmp_path: Path) -> None:
     terminal.process.send_signal(signal.SIGINT)
     terminal.wait_for("(stopped)")
     terminal.wait_for(READY)
-    terminal.type("/sta\t\r")  # completed
+    terminal.type("/sta\t")  # completed
+    terminal.wait_for("ts")
+    terminal.type("\r")
     terminal.wait_for("ended by interruption")
     terminal.wait_for(READY)
     terminal.type("/frob\r")
@@ -200,7 +202,7 @@ def test_chat_in_a_dumb_terminal_has_no_escapes() -> None:
     terminal = Terminal("chat", "--temperature", "0", "--history", "off", term="dumb")
     terminal.wait_for("Ctrl-D leaves")
     terminal.wait_for("> ")
-    terminal.type("Hello!\r")
+    terminal.type("Hello! Who are you?\r")
     terminal.wait_for("Colibri")
     terminal.wait_for("> ")
     terminal.type("/quit\r")

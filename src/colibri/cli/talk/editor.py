@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -13,22 +15,18 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from colibri.cli import terminal
 from colibri.cli.talk.commands import COMMANDS
 
+Ask = Callable[[], str]
+
 
 def read_messages(history: History) -> Iterator[str]:
     """Messages until Ctrl-D; Ctrl-C clears the line, twice at an empty one it ends them."""
-    session: PromptSession[str] = PromptSession(
-        "> ",
-        history=history,
-        completer=CommandCompleter(),
-        complete_while_typing=False,
-        key_bindings=_new_line_keys(),
-    )
+    ask, typed = _editor(history) if terminal.is_terminal(sys.stdout) else _plain()
     warned = False
     while True:
         try:
-            message = session.prompt()
+            message = ask()
         except KeyboardInterrupt:
-            empty = not session.default_buffer.text
+            empty = not typed()
             if empty and warned:
                 return
             if empty:
@@ -39,6 +37,25 @@ def read_messages(history: History) -> Iterator[str]:
             return
         warned = False
         yield message
+
+
+def _editor(history: History) -> tuple[Ask, Ask]:
+    """What asks for a message, and what tells how far one has come that was not sent."""
+    session: PromptSession[str] = PromptSession(
+        "> ",
+        history=history,
+        completer=CommandCompleter(),
+        complete_while_typing=False,
+        key_bindings=_new_line_keys(),
+    )
+    return session.prompt, lambda: session.default_buffer.text
+
+
+def _plain() -> tuple[Ask, Ask]:
+    """For a terminal that knows no escapes: a line is a message."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return lambda: input("> "), str
 
 
 class CommandCompleter(Completer):
