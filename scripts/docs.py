@@ -13,7 +13,15 @@ from pathlib import Path
 import click
 
 from colibri.cli.app import COMMANDS, cli
-from colibri.config import OTHER_VARIABLES, SETTINGS, EngineConfig, upstream
+from colibri.config import (
+    OTHER_VARIABLES,
+    SERVER_SETTINGS,
+    SETTINGS,
+    EngineConfig,
+    ServerConfig,
+    Setting,
+    upstream,
+)
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 100
@@ -21,9 +29,17 @@ _PART = re.compile(r"(<!-- (\w+): generated [^>]*-->\n).*?(<!-- end -->)", re.DO
 
 
 def settings_table() -> str:
+    return _table(SETTINGS, EngineConfig())
+
+
+def server_table() -> str:
+    return _table(SERVER_SETTINGS, ServerConfig())
+
+
+def _table(settings: tuple[Setting, ...], defaults: EngineConfig | ServerConfig) -> str:
     lines = ["| flag | variable | file key | values | default | |", "|---|---|---|---|---|---|"]
-    for s in SETTINGS:
-        default = getattr(EngineConfig(), s.field)
+    for s in settings:
+        default = getattr(defaults, s.field)
         shown = "" if default in (None, ()) else f"`{default}`"
         names = f"`{s.env}`" + (f", `{s.upstream.env}`" if s.upstream else "")
         lines.append(f"| `{s.flag}` | {names} | `{s.field}` | {s.form} | {shown} | {s.help} |")
@@ -37,7 +53,7 @@ def variables_table() -> str:
 
 def upstream_table() -> str:
     """What the C engine's variables are here."""
-    rows = [(u.env, f"`{s.flag}`", u.says) for s in SETTINGS for u in upstream.names_of(s.field)]
+    rows = [(u.env, f"`{s.flag}`", u.says) for s in SETTINGS for u in upstream.names_of(s)]
     rows += [
         (n.env, f"`--{n.field.replace('_', '-')}`", "a number; other values are not taken as ours")
         if n.common
@@ -72,6 +88,7 @@ def _subcommands(command: click.Command, parent: click.Context) -> Iterator[str]
 
 PARTS: dict[str, Callable[[], str]] = {
     "settings": settings_table,
+    "server": server_table,
     "variables": variables_table,
     "upstream": upstream_table,
     "help": help_texts,

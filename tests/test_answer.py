@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from colibri.answer import Chunk, Completion, chunks, complete
+from colibri.answer import Answer, Chunk, Completion
 from colibri.engine.request import Finished, FinishReason, Request, Token
 from colibri.llm import embedded_model
 from colibri.sampling import SamplingParams
@@ -51,8 +51,8 @@ class Script:
     def both(
         self, text: str, reason: FinishReason = "stop", stop: tuple[str, ...] = ()
     ) -> tuple[list[Chunk], Completion]:
-        streamed = list(chunks(*self._asked_for(text, reason, stop)))
-        return streamed, complete(*self._asked_for(text, reason, stop))
+        streamed = list(Answer(*self._asked_for(text, reason, stop)).chunks())
+        return streamed, Answer(*self._asked_for(text, reason, stop)).complete()
 
     def whole(
         self, text: str, reason: FinishReason = "stop", stop: tuple[str, ...] = ()

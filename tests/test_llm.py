@@ -216,7 +216,7 @@ def test_verified_reads_of_a_model_as_downloaded(caplog: pytest.LogCaptureFixtur
 
 
 def test_memory_of_several_sockets_is_in_the_load_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colibri.llm.spread", lambda mode: contextlib.nullcontext((0, 1)))
+    monkeypatch.setattr("colibri.llm.model.spread", lambda mode: contextlib.nullcontext((0, 1)))
     with LLM() as llm:
         assert llm.load_line.endswith("memory over 2 NUMA nodes")
 

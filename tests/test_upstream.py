@@ -35,7 +35,7 @@ def test_every_surveyed_variable_is_known() -> None:
 
 
 def test_a_variable_means_one_thing() -> None:
-    names = [u.env for s in SETTINGS for u in names_of(s.field)]
+    names = [u.env for s in SETTINGS for u in names_of(s)]
     names += [n.env for n in SAMPLING_NAMES] + [a.env for a in ABSENT] + [s.env for s in SETTINGS]
     # Some of our own names are the C engine's: COLI_MODEL_MIRROR and COLI_MIRROR are two.
     assert sorted(names) == sorted(set(names))

@@ -1,20 +1,26 @@
 """Mixture-of-experts language models larger than memory, streamed from disk.
 
-`from colibri import LLM, SamplingParams`. Both are imported on use, so `import colibri` is quick.
+`from colibri import LLM, SamplingParams, Structure`. All are imported on use, so `import colibri`
+is quick.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from colibri.grammar import Structure
     from colibri.llm import LLM
     from colibri.sampling import SamplingParams
 
     __version__: str
 
-__all__ = ["LLM", "SamplingParams", "__version__"]
+__all__ = ["LLM", "SamplingParams", "Structure", "__version__"]
 
-_HOMES = {"LLM": "colibri.llm", "SamplingParams": "colibri.sampling"}
+_HOMES = {
+    "LLM": "colibri.llm",
+    "SamplingParams": "colibri.sampling",
+    "Structure": "colibri.grammar",
+}
 
 
 def __dir__() -> list[str]:

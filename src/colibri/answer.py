@@ -3,9 +3,20 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 
-from colibri.engine.request import Finished, PrefillProgress, Request, Token
+from colibri.engine.request import (
+    BranchLogprobs,
+    Event,
+    Failed,
+    Finished,
+    PrefillProgress,
+    PromptLogprobs,
+    Request,
+    Token,
+)
+from colibri.errors import ConfigError
 from colibri.text.assemble import TextAssembler
 from colibri.text.parts import Parts, ToolCall, ToolCallDelta, whole_calls
 
@@ -24,7 +35,8 @@ class Chunk:
     """A piece of an answer; the last one carries the reason: "stop", "tool_calls" (a stop after
     at least one call), "length" or "cancelled".
 
-    text: of the answer itself; reasoning comes apart from it.
+    text: of the answer itself; reasoning comes apart from it. prompt_logprobs: of the prompt's next
+    tokens, before the answer begins; the prompt's first token has none.
     """
 
     text: str
@@ -33,6 +45,7 @@ class Chunk:
     logprobs: tuple[TokenLogprob, ...] | None = None
     reasoning: str = ""
     tool_calls: tuple[ToolCallDelta, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,8 @@ class Completion:
     logprobs: tuple[TokenLogprob, ...] | None
     ttft_seconds: float
     seconds: float
+    cached_tokens: int = 0  # of the prompt: taken from what an earlier request left
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first is None
 
     def message(self) -> dict[str, Any]:
         """The answer as a message, to go on with the conversation."""
@@ -60,63 +75,112 @@ class Completion:
         return message
 
 
-def chunks(
-    request: Request, text: TextAssembler | None, on_progress: Progress | None = None
-) -> Iterator[Chunk]:
-    """The request's events as they come. Closing the iterator cancels the request.
+class Answer:
+    """One request's answer. Whoever gave the request a sink of his own pushes its events here;
+    others iterate.
 
     `text`: None where the model has no tokenizer; chunks then carry ids only.
     """
-    try:
-        while True:
-            event = request.events.get()
-            if isinstance(event, PrefillProgress):
-                if on_progress is not None:
-                    on_progress(event)
-            elif isinstance(event, Token):
-                chunk = _chunk(event, request, text)
-                yield chunk
-                if chunk.finish_reason:
-                    return
-            elif isinstance(event, Finished):
-                parts = text.finish() if text else Parts()
-                yield _made(parts, (), _reason(event.reason, text))
-                return
-            else:
+
+    def __init__(self, request: Request, text: TextAssembler | None = None) -> None:
+        self.request = request
+        self.finished = False  # a chunk with a finish_reason was made; no event is wanted any more
+        self._text = text
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that ended it."""
+        return None if self._text is None else self._text.stopped_by
+
+    def cancel(self) -> None:
+        self.request.cancel()
+
+    def push(self, event: Event) -> Chunk | PrefillProgress:
+        """What the event adds. Raises the error that ended the request."""
+        match event:
+            case PrefillProgress():
+                return event
+            case Token():
+                chunk = self._token(event)
+            case PromptLogprobs():
+                return Chunk("", (), prompt_logprobs=tuple(map(_logprob, event.tokens)))
+            case Finished():
+                parts = self._text.finish() if self._text else Parts()
+                chunk = _made(parts, (), self._reason(event.reason))
+            case Failed():
                 raise event.error
-    finally:
-        request.cancel()
+            case BranchLogprobs():
+                raise TypeError("branches are scored, not answered")
+        if chunk.finish_reason is not None:
+            self.finished = True
+            self.request.cancel()  # of no effect where the engine ended it
+        return chunk
+
+    def chunks(self, on_progress: Progress | None = None) -> Iterator[Chunk]:
+        """The answer as it comes. Closing the iterator cancels the request."""
+        events = queue_of(self.request)
+        try:
+            while not self.finished:
+                made = self.push(events.get())
+                if isinstance(made, Chunk):
+                    yield made
+                elif on_progress is not None:
+                    on_progress(made)
+        finally:
+            self.request.cancel()
+
+    def complete(self) -> Completion:
+        """Wait for the whole answer."""
+        started = time.perf_counter()
+        parts, first = [], 0.0
+        for chunk in self.chunks():
+            if not chunk.prompt_logprobs:
+                first = first or time.perf_counter() - started
+            parts.append(chunk)
+        return self.completion(parts, first, time.perf_counter() - started)
+
+    def completion(self, parts: list[Chunk], first: float, seconds: float) -> Completion:
+        """What all chunks add up to; first: seconds until the first."""
+        request = self.request
+        logprobs = tuple(entry for part in parts for entry in part.logprobs or ())
+        scored = tuple(entry for part in parts for entry in part.prompt_logprobs)
+        return Completion(
+            text="".join(part.text for part in parts),
+            reasoning="".join(part.reasoning for part in parts),
+            tool_calls=whole_calls(delta for part in parts for delta in part.tool_calls),
+            token_ids=tuple(i for part in parts for i in part.token_ids),
+            finish_reason=parts[-1].finish_reason or "stop",
+            prompt_tokens=len(request.prompt_ids),
+            logprobs=logprobs if request.params.logprobs is not None else None,
+            ttft_seconds=first,
+            seconds=seconds,
+            cached_tokens=request.cached_tokens,
+            prompt_logprobs=None if request.params.prompt_logprobs is None else (None, *scored),
+        )
+
+    def _token(self, token: Token) -> Chunk:
+        request, text = self.request, self._text
+        logprobs = None if token.logprob is None else (_logprob(token),)
+        ends = token.id in request.eos_ids and not request.params.ignore_eos
+        parts = text.push(token.id) if text and not ends else Parts()
+        stopped = text is not None and text.stopped
+        return _made(parts, (token.id,), self._reason("stop") if stopped else None, logprobs)
+
+    def _reason(self, reason: str) -> str:
+        called = self._text is not None and self._text.complete_calls > 0
+        return "tool_calls" if called and reason == "stop" else reason
 
 
-def complete(request: Request, text: TextAssembler | None) -> Completion:
-    """Wait for the whole answer."""
-    started = time.perf_counter()
-    parts, first = [], 0.0
-    for chunk in chunks(request, text):
-        first = first or time.perf_counter() - started
-        parts.append(chunk)
-    logprobs = tuple(entry for part in parts for entry in part.logprobs or ())
-    return Completion(
-        text="".join(part.text for part in parts),
-        reasoning="".join(part.reasoning for part in parts),
-        tool_calls=whole_calls(delta for part in parts for delta in part.tool_calls),
-        token_ids=tuple(i for part in parts for i in part.token_ids),
-        finish_reason=parts[-1].finish_reason or "stop",
-        prompt_tokens=len(request.prompt_ids),
-        logprobs=logprobs if request.params.logprobs is not None else None,
-        ttft_seconds=first,
-        seconds=time.perf_counter() - started,
-    )
+def queue_of(request: Request) -> "SimpleQueue[Event]":
+    """Where a request without a sink of its own puts its events."""
+    if not isinstance(request.events, SimpleQueue):
+        raise ConfigError("the request's events go to a sink of its own: push() them")
+    return request.events
 
 
-def _chunk(token: Token, request: Request, text: TextAssembler | None) -> Chunk:
-    logprobs = None
-    if token.logprob is not None:
-        logprobs = (TokenLogprob(token.id, token.logprob, token.top),)
-    ends = token.id in request.eos_ids and not request.params.ignore_eos
-    parts = text.push(token.id) if text and not ends else Parts()
-    stopped = text is not None and text.stopped
-    return _made(parts, (token.id,), _reason("stop", text) if stopped else None, logprobs)
+def _logprob(token: Token) -> TokenLogprob:
+    assert token.logprob is not None
+    return TokenLogprob(token.id, token.logprob, token.top)
 
 
 def _made(
@@ -126,8 +190,3 @@ def _made(
     logprobs: tuple[TokenLogprob, ...] | None = None,
 ) -> Chunk:
     return Chunk(parts.text, token_ids, reason, logprobs, parts.reasoning, parts.tool_calls)
-
-
-def _reason(reason: str, text: TextAssembler | None) -> str:
-    called = text is not None and text.complete_calls > 0
-    return "tool_calls" if called and reason == "stop" else reason

@@ -29,5 +29,26 @@ class CapacityError(ColibriError):
     """Memory, disk space or context length that does not suffice; names both numbers."""
 
 
+class GrammarError(ColibriError):
+    """A structure asked of an answer that cannot be enforced: a schema, grammar or regex that is
+    wrong, not supported or too large."""
+
+
 class Cancelled(ColibriError):
     """The caller asked to stop."""
+
+
+class QueueFullError(ColibriError):
+    """More requests wait than may."""
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds  # until a place is likely free
+
+
+class DeadlineError(ColibriError):
+    """The request's deadline passed before its answer was whole."""
+
+
+class StalledError(ColibriError):
+    """The model made no progress for too long: a read that hangs, most likely."""

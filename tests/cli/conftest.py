@@ -55,6 +55,7 @@ class Params:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     logit_bias: dict[int, float] = field(default_factory=dict)
+    structure: Any = None
 
 
 class FakeLLM:

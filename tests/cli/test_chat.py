@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from colibri.cli import chat
-from colibri.cli.conversation import Conversation
+from colibri.cli.talk.backend import Wishes
+from colibri.cli.talk.conversation import Conversation
+from colibri.cli.talk.local import Local
+from colibri.cli.talk.loop import attempt
 from colibri.errors import ColibriError, ReadError
 
 
@@ -32,10 +34,9 @@ def test_reasoning_stays_in_the_conversation(coli: Any, llm: Any) -> None:
 
 
 def test_slash_commands(coli: Any, llm: Any) -> None:
-    outcome = coli("chat", stdin=["/stats", "hi", "/stats", "/frob x", "/help", "//odd"])
+    outcome = coli("chat", stdin=["/stats", "hi", "/stats", "/help", "//odd"])
     assert "no answer yet" in outcome.err
     assert "9 hits, 3 misses" in outcome.err
-    assert "unknown command /frob" in outcome.err
     assert "Ctrl-C stops an answer" in outcome.err
     assert llm.requests[1][-1] == {"role": "user", "content": "/odd"}
 
@@ -62,17 +63,25 @@ def test_bad_bytes_in_a_pipe_name_the_line(coli: Any, llm: Any) -> None:
     assert "line 2" in outcome.err
 
 
-def _conversation(llm: Any) -> Conversation:
-    return Conversation(llm, llm.default_params, None, quiet=True)
+def test_unknown_command_in_a_pipe_ends_with_its_code(coli: Any, llm: Any) -> None:
+    outcome = coli("chat", stdin=["one", "/stat", "two"])
+    assert (outcome.code, outcome.out) == (2, "Hello world.\n")
+    assert (
+        outcome.err == "coli: error: unknown command /stat; did you mean /stats? /help tells them\n"
+    )
+
+
+def _conversation(llm: Any, quiet: bool = True) -> Conversation:
+    return Conversation(Local(llm), Wishes(), None, quiet=quiet)
 
 
 def test_interrupted_answer_stays_and_the_program_goes_on(llm: Any, capsys: Any) -> None:
     conversation = _conversation(llm)
     llm.pieces = ["Once upon", KeyboardInterrupt()]
-    chat._try(conversation, "story")
+    assert attempt("story", conversation)
     assert [m["content"] for m in conversation.messages] == ["story", "Once upon"]
     llm.pieces = ["More."]
-    chat._try(conversation, "go on")
+    assert attempt("go on", conversation)
     assert conversation.messages[-1] == {"role": "assistant", "content": "More."}
     assert capsys.readouterr().err == "(stopped)\n"
 
@@ -80,21 +89,21 @@ def test_interrupted_answer_stays_and_the_program_goes_on(llm: Any, capsys: Any)
 def test_interrupt_before_the_first_token_takes_the_question_back(llm: Any) -> None:
     conversation = _conversation(llm)
     llm.pieces = [KeyboardInterrupt()]
-    chat._try(conversation, "story")
+    assert attempt("story", conversation)
     assert conversation.messages == []
 
 
 def test_failed_turn_takes_the_question_back(llm: Any, capsys: Any) -> None:
     conversation = _conversation(llm)
     llm.pieces = ["x", ColibriError("context is full")]
-    chat._try(conversation, "long")
+    assert attempt("long", conversation)
     assert conversation.messages == []
     assert "coli: error: context is full" in capsys.readouterr().err
 
 
 def test_an_answer_that_was_cut_off_says_so(llm: Any, capsys: Any) -> None:
     llm.finish_reason = "length"
-    Conversation(llm, llm.default_params, None, quiet=False).ask("hi")
+    _conversation(llm, quiet=False).ask("hi")
     assert "--max-tokens" in capsys.readouterr().err
     _conversation(llm).ask("hi")
     assert capsys.readouterr().err == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from server_kit import serving
 
-from colibri.llm import embedded_model
+from colibri.llm import LLM, embedded_model
+from colibri.sampling import SamplingParams
 from golden import tiny
 
 COLI = [sys.executable, "-c", "from colibri.cli import main; main()"]
@@ -114,10 +117,10 @@ READY = "\x1b[?2004h"  # the input line has asked the terminal to mark pastes
 class Terminal:
     """A person at a terminal, as far as the program can tell."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, term: str = "xterm") -> None:
         self._master, slave = pty.openpty()
         streams = {"stdin": slave, "stdout": slave, "stderr": slave}
-        environment = os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        environment = os.environ | {"TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1"}
         self.process = start(*arguments, **streams, env=environment, start_new_session=True)
         os.close(slave)
         self.seen = self.all = ""
@@ -142,9 +145,13 @@ class Terminal:
         return code
 
 
-def test_chat_in_a_terminal() -> None:
-    """B097."""
-    terminal = Terminal("chat", "--temperature", "0", *LONG)
+def styleless(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
+
+
+def test_chat_in_a_terminal(tmp_path: Path) -> None:
+    kept = tmp_path / "history"
+    terminal = Terminal("chat", "--temperature", "0", "--history", str(kept), *LONG)
     terminal.wait_for("Ctrl-D leaves")
     terminal.wait_for(READY)
     terminal.type("\x1b[200~Hello!\nWho are you?\x1b[201~\r")  # a paste of two lines
@@ -152,11 +159,55 @@ def test_chat_in_a_terminal() -> None:
     terminal.process.send_signal(signal.SIGINT)
     terminal.wait_for("(stopped)")
     terminal.wait_for(READY)
-    terminal.type("/stats\r")
+    terminal.type("/sta\t")  # completed
+    terminal.wait_for("ts")
+    terminal.type("\r")
     terminal.wait_for("ended by interruption")
     terminal.wait_for(READY)
-    terminal.type("\x04")
+    terminal.type("/frob\r")
+    terminal.wait_for("unknown command /frob")
+    terminal.wait_for(READY)
+    terminal.type("typed\x03")  # clears the line
+    terminal.wait_for(READY)
+    terminal.type("\x03")
+    terminal.wait_for("once more leaves")
+    terminal.wait_for(READY)
+    terminal.type("\x03")
     assert terminal.close() == 0
+    assert "+Hello!\n+Who are you?\n" in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_chat_in_a_terminal_attached_shows_the_text_of_the_api() -> None:
+    ask, greedy = "Hello! Who are you?", {"temperature": 0.0, "max_tokens": 20}
+    with LLM(ram="800MB", context=512) as llm, serving(llm) as running:
+        text = llm.chat([{"role": "user", "content": ask}], SamplingParams(**greedy)).text
+        flags = ("--temperature", "0", "--max-tokens", "20", "--history", "off")
+        terminal = Terminal("chat", "--attach", running.url, *flags)
+        terminal.wait_for(running.url)  # what it is attached to
+        terminal.wait_for(READY)
+        terminal.type(f"{ask}\r")
+        terminal.wait_for("\x1b[?2004l")  # the line was taken
+        begun = len(terminal.all) - len(terminal.seen)
+        terminal.wait_for(READY)
+        assert f"{text}\n" in styleless(terminal.all[begun:])
+        terminal.type("/brio Are you a bird? yes | no\r")
+        terminal.wait_for("entropy 0.")
+        terminal.wait_for(READY)
+        terminal.type("\x04")
+        assert terminal.close() == 0
+
+
+def test_chat_in_a_dumb_terminal_has_no_escapes() -> None:
+    terminal = Terminal("chat", "--temperature", "0", "--history", "off", term="dumb")
+    terminal.wait_for("Ctrl-D leaves")
+    terminal.wait_for("> ")
+    terminal.type("Hello! Who are you?\r")
+    terminal.wait_for("Colibri")
+    terminal.wait_for("> ")
+    terminal.type("/quit\r")
+    assert terminal.close() == 0
+    assert "\x1b[" not in terminal.all
 
 
 def test_conversion_in_a_terminal(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_help_tells_the_defaults(coli: Any) -> None:
 @pytest.mark.parametrize("command", ["run", "chat"])
 def test_endless_input_is_refused(coli: Any, llm: Any, monkeypatch: Any, command: str) -> None:
     monkeypatch.setattr("colibri.cli.prompt.LONGEST_BYTES", 100)
-    monkeypatch.setattr("colibri.cli.chat.LONGEST_BYTES", 100)
+    monkeypatch.setattr("colibri.cli.talk.loop.LONGEST_BYTES", 100)
     outcome = coli(command, "-q", stdin=b"a" * 101)
     assert outcome.code == 2
     assert "standard input" in outcome.err

@@ -91,7 +91,7 @@ def test_a_check_that_is_broken_off_leaves_the_state():
                 raise Cancelled("now")
 
         with pytest.raises(Cancelled):
-            engine._check.before([(state, PROMPT[5:6])], stop)
+            engine._steps._check.before([(state, PROMPT[5:6])], stop)
         assert [layer.length for layer in state.layers] == [5] * len(state.layers)
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 import golden
 from colibri import LLM, SamplingParams
 from colibri.engine.engine import Engine
-from colibri.engine.request import Call, Failed, Finished, Request, Token, Watch
+from colibri.engine.request import Call, Failed, Finished, Request, Token
+from colibri.engine.watch import Watch
 
 F32 = NDArray[np.float32]
 PARAMS = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)

@@ -4,8 +4,9 @@ import pytest
 
 from colibri.config import EngineConfig
 from colibri.hardware.iobench import DiskRate
-from colibri.lab.measure import Workload, measure
+from colibri.lab.measure import measure
 from colibri.lab.summary import summarise
+from colibri.lab.workload import Workload
 
 WORKLOAD = Workload(prompt_tokens=24, new_tokens=6, warmup=1, repeat=2, cold=True)
 

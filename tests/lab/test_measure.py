@@ -8,10 +8,12 @@ from lab_kit import DENSE, FLASH, GLM, OLMOE
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
 from colibri.lab import synthetic
-from colibri.lab.measure import Workload, measure
+from colibri.lab.facts import lines
+from colibri.lab.measure import measure
 from colibri.lab.report import page
 from colibri.lab.summary import summarise
 from colibri.lab.synthetic import Recipe
+from colibri.lab.workload import Workload
 
 SMALL = Workload(prompt_tokens=12, new_tokens=4, warmup=0, repeat=2, routing="zipf:1,persist:0.5")
 
@@ -62,3 +64,30 @@ def test_reads_ahead_are_accounted_for(tmp_path, gauge):
     assert found.recall == 1
     assert found.precision == 1
     assert 0 < found.useful_per_token <= found.reads_per_token
+
+
+@pytest.mark.parametrize("routing", ["model", "persist:0.5"])
+def test_conversations_at_once_are_held_against_their_unions(tmp_path, gauge, routing):
+    path = synthetic.ensure(Recipe(OLMOE), tmp_path)
+    config = EngineConfig(model=str(path), ram="1GB")
+    workload = dataclasses.replace(SMALL, conversations=3, new_tokens=9, routing=routing)
+    measured = measure(config, workload, gauge=gauge, cache_fraction=0.5)
+    results = summarise(measured, ["coli"])
+    found = results.conversations
+    assert all(record.rows == 3 for run in measured.together for record in run)
+    assert [len(run) for run in measured.together] == [8, 8]
+    assert found.union_one == 2 * 2  # a token's choice in each of two layers
+    assert found.union_one < found.union <= 3 * found.union_one
+    assert found.predicted_gain == pytest.approx(3 * found.union_one / found.union)
+    assert found.of_predicted == pytest.approx(found.gain / found.predicted_gain)
+    assert found.gain == pytest.approx(3 * found.step_seconds_one / found.step_seconds)
+    assert any("of the unions' gain" in line for line in lines(results))
+    assert results.plan.context == 3 * workload.tokens
+
+
+def test_too_few_tokens_to_hold_all_conversations_is_an_error(tmp_path, gauge):
+    path = synthetic.ensure(Recipe(OLMOE), tmp_path)
+    config = EngineConfig(model=str(path), ram="1GB", prefill_chunk=4)
+    workload = dataclasses.replace(SMALL, conversations=4, new_tokens=2)
+    with pytest.raises(ConfigError, match="--conversations"):
+        summarise(measure(config, workload, gauge=gauge), ["coli"])

@@ -183,7 +183,7 @@ def test_variables_reach_the_template(tmp_path: Path) -> None:
         ({"tools": [{"name": "f"}]}, r"tools\[0\] must be"),
         ({"tools": [TOOLS[0], {"function": {"name": ""}}]}, r"tools\[1\] must be"),
         ({"tools": [{"function": {"name": "f", "parameters": 5}}]}, r"tools\[0\] \(f\)"),
-        ({"tool_choice": "required"}, "tool_choice is 'required'"),
+        ({"tool_choice": "required"}, "tool_choice is required, and there are no tools"),
         ({"thinking": "on"}, "thinking is 'on'"),
         ({"reasoning_effort": "huge"}, "reasoning_effort is 'huge'; one of none, minimal"),
         ({"enable_thinking": True}, "no option 'enable_thinking'; known are tools"),

@@ -16,6 +16,9 @@ from colibri.cli.errors import BROKEN_PIPE, exit_code, message
 COMMANDS = {
     "run": "Write on from a prompt.",
     "chat": "Talk with a model in the terminal.",
+    "score": "Say which of several answers a model finds likely.",
+    "serve": "Serve a model over HTTP, to OpenAI's and Anthropic's clients.",
+    "stop": "End the server on a port.",
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",
     "replay": "Run recorded routing through other caches, without the model.",

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from colibri.convert.policy import StoreTrunk
     from colibri.lab.results import Results
 
+_WORKLOAD = (
+    "prompt_tokens",
+    "new_tokens",
+    "warmup",
+    "repeat",
+    "cold",
+    "routing",
+    "seed",
+    "conversations",
+)
 _FILE = click.Path(path_type=Path)
 
 
@@ -57,6 +67,14 @@ _FILE = click.Path(path_type=Path)
     metavar="F",
     help="Share of a layer's experts that has slots.",
 )
+@click.option(
+    "--conversations",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Also measure N at once, against what the unions of their experts predict.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N")
 @click.option(
     "--record", type=_FILE, metavar="FILE", help="Write the last run's routing, for trace:FILE."
@@ -85,10 +103,7 @@ def command(
         return _compare(*compare)
     _check_files({"--json": json_file, "--report": report, "--record": record})
     given_model = flags["model"] is not None
-    workload = {
-        name: flags.pop(name)
-        for name in ("prompt_tokens", "new_tokens", "warmup", "repeat", "cold", "routing", "seed")
-    }
+    workload = {name: flags.pop(name) for name in _WORKLOAD}
     workload["routing"] = workload["routing"] or ("uniform" if shape else "model")
     if shape is not None:
         flags["profile"] = "off"  # it would be another model's
@@ -110,8 +125,9 @@ def _measure(
     from colibri.cli.loading import show_warnings
     from colibri.cli.paths import model_path
     from colibri.lab.gauge import ProcessGauge
-    from colibri.lab.measure import Workload, measure
+    from colibri.lab.measure import measure
     from colibri.lab.summary import summarise
+    from colibri.lab.workload import Workload
 
     show_warnings()
     model_path(config.model)

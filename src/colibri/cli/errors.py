@@ -17,6 +17,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.Cancelled, INTERRUPTED),
     (KeyboardInterrupt, INTERRUPTED),
     (errors.ConfigError, 2),
+    (errors.GrammarError, 2),
     (errors.UnsupportedModelError, 3),
     (errors.ReadError, 6),
     (errors.ContainerError, 4),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,8 +11,17 @@ import click
 from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
+from colibri.cli.structure import structure_options, take_structure
 from colibri.cli.types import Number
-from colibri.config import SETTINGS, EngineConfig, default_file, unknown_variables
+from colibri.config import (
+    SERVER_SETTINGS,
+    SETTINGS,
+    EngineConfig,
+    ServerConfig,
+    Setting,
+    default_file,
+    unknown_variables,
+)
 from colibri.config.upstream import notices, sampling_from
 from colibri.errors import ConfigError
 
@@ -36,6 +45,7 @@ SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = (
     ("frequency_penalty", _NUMBER, "The same, once for each time it was generated."),
     ("seed", click.INT, "The same seed gives the same text."),
 )
+_DEFAULTS = [row for row in SAMPLING if row[0] != "seed"]
 
 
 def engine_options(command: Command) -> Command:
@@ -49,12 +59,30 @@ def setting_option(field: str) -> Callable[[Command], Command]:
     setting = next(s for s in SETTINGS if s.field == field)
     if field == "model":
         return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
-    text = f"{setting.help} [{setting.form}]"
     if field == "mirror":
-        return click.option(
-            setting.flag, field, metavar="DIR", multiple=True, callback=_if_any, help=setting.help
-        )
-    return click.option(setting.flag, field, metavar="VALUE", help=text)
+        return _repeated(setting, "DIR", setting.help)
+    return _single(setting)
+
+
+def server_options(command: Command) -> Command:
+    """One flag for each setting of a server."""
+    for setting in reversed(SERVER_SETTINGS):
+        if setting.field in ("cors_origin", "allowed_host"):
+            command = _repeated(setting, "VALUE", f"{setting.help} [{setting.form}]")(command)
+        else:
+            command = _single(setting)(command)
+    return command
+
+
+def _single(setting: Setting) -> Callable[[Command], Command]:
+    text = f"{setting.help} [{setting.form}]"
+    return click.option(setting.flag, setting.field, metavar="VALUE", help=text)
+
+
+def _repeated(setting: Setting, metavar: str, text: str) -> Callable[[Command], Command]:
+    return click.option(
+        setting.flag, setting.field, metavar=metavar, multiple=True, callback=_if_any, help=text
+    )
 
 
 def _if_any(
@@ -64,6 +92,7 @@ def _if_any(
 
 
 def sampling_options(command: Command) -> Command:
+    command = structure_options(command)
     command = click.option(
         "--logit-bias",
         "logit_bias",
@@ -77,7 +106,18 @@ def sampling_options(command: Command) -> Command:
     command = click.option(
         "--stop", multiple=True, metavar="TEXT", help="End before this text; may be repeated."
     )(command)
-    for field, kind, text in reversed(SAMPLING):
+    return _number_options(command, SAMPLING)
+
+
+def default_options(command: Command) -> Command:
+    """What a server lets its operator say of sampling, for requests that do not."""
+    return _number_options(command, _DEFAULTS)
+
+
+def _number_options(
+    command: Command, rows: Sequence[tuple[str, click.ParamType[Any], str]]
+) -> Command:
+    for field, kind, text in reversed(rows):
         flag = "--" + field.replace("_", "-")
         command = click.option(flag, field, type=kind, metavar="N", help=text)(command)
     return command
@@ -118,6 +158,12 @@ def take_config(flags: dict[str, Any]) -> EngineConfig:
     return with_profile(_resolve(given), given)
 
 
+def take_server(flags: dict[str, Any]) -> ServerConfig:
+    """The server's settings from these flags (taken out of the mapping), environment and file."""
+    given = {setting.field: flags.pop(setting.field) for setting in SERVER_SETTINGS}
+    return ServerConfig.resolve(environ=os.environ, file=default_file(os.environ), **given)
+
+
 def take(**flags: Any) -> EngineConfig:
     """The configuration from some flags, environment and file, without a word on stray variables:
     for a command that takes it in parts."""
@@ -151,6 +197,17 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
         given["stop"] = tuple(valid_text(stop, "--stop") for stop in stops)
     if flags.pop("ignore_eos"):
         given["ignore_eos"] = True
+    if (structure := take_structure(flags)) is not None:
+        given["structure"] = structure
+    _check(given)
+    return given
+
+
+def take_defaults(flags: dict[str, Any]) -> dict[str, Any]:
+    """The same of default_options."""
+    own = {field: flags.pop(field) for field, _, _ in _DEFAULTS}
+    given = {name: value for name, value in sampling_from(os.environ).items() if name in own}
+    given |= {field: value for field, value in own.items() if value is not None}
     _check(given)
     return given
 

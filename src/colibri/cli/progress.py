@@ -53,12 +53,11 @@ def _columns() -> int:
 
 
 def prefill_line(progress: PrefillProgress) -> str:
-    parts = [
-        f"prompt {progress.tokens_done}/{progress.tokens_total} tokens",
-        f"layer {progress.layer}/{progress.layers}",
-        f"{figures.size(progress.bytes_read)} read",
-        f"{figures.duration(progress.seconds)} gone",
-    ]
+    parts = [f"prompt {progress.tokens_done}/{progress.tokens_total} tokens"]
+    if progress.layers:  # a server tells less
+        parts.append(f"layer {progress.layer}/{progress.layers}")
+        parts.append(f"{figures.size(progress.bytes_read)} read")
+    parts.append(f"{figures.duration(progress.seconds)} gone")
     if progress.eta_seconds is not None:
         parts.append(f"about {figures.duration(progress.eta_seconds)} left")
     return ", ".join(parts)

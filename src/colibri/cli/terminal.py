@@ -56,7 +56,12 @@ def is_terminal(stream: TextIO) -> bool:
 
 def write_answer(text: str) -> None:
     """Text of the model to stdout at once; a terminal is not handed control characters."""
-    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+    write_shown(harmless(text) if sys.stdout.isatty() else text)
+
+
+def write_shown(text: str) -> None:
+    """Text that is harmless, styles included, to stdout at once."""
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 

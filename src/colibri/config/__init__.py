@@ -14,16 +14,20 @@ from colibri.config.engine import (
     usage_of,
     user_folder,
 )
+from colibri.config.server import SERVER_BY_FIELD, SERVER_SETTINGS, ServerConfig
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS, Setting, Upstream
 from colibri.config.sizes import SIZE_FORMS, parse_bytes
 
 __all__ = [
     "BY_FIELD",
     "OTHER_VARIABLES",
+    "SERVER_BY_FIELD",
+    "SERVER_SETTINGS",
     "SETTINGS",
     "SIZE_FORMS",
     "EngineConfig",
     "EngineSettings",
+    "ServerConfig",
     "Setting",
     "Upstream",
     "asked_for",

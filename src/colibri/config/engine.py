@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
-from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS
+from colibri.config.server import SERVER_BY_FIELD
+from colibri.config.settings import BY_FIELD, OTHER_VARIABLES
 from colibri.config.sizes import shown
-from colibri.config.upstream import known_names, names_of
+from colibri.config.sources import gather, near
+from colibri.config.upstream import known_names
 from colibri.errors import ConfigError
 
 TrunkBits = Literal["auto", "source", 8, 4]
@@ -59,6 +61,9 @@ class EngineSettings(TypedDict, total=False):
     approx_check: int | Literal["auto", "off"]
     trace: str | None
     trace_logits: Literal["on", "off"]
+    prefix_cache: int | Literal["auto"]
+    max_queue: int
+    stall_timeout: int
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,9 @@ class EngineConfig:
     approx_check: int | Literal["auto", "off"] = "auto"
     trace: str | None = None
     trace_logits: Literal["on", "off"] = "off"
+    prefix_cache: int | Literal["auto"] = "auto"
+    max_queue: int = 32
+    stall_timeout: int = 300  # seconds
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -129,7 +137,7 @@ def asked_for(
     environ: Mapping[str, str], file: Path | None, flags: Mapping[str, object]
 ) -> dict[str, Any]:
     """The settings that flags, environment or file name. Raises as EngineConfig.resolve."""
-    return _from_file(file) | _from_environ(environ) | _from_flags(flags)
+    return gather(BY_FIELD, SERVER_BY_FIELD, environ, file, flags)
 
 
 def default_file(environ: Mapping[str, str]) -> Path | None:
@@ -167,57 +175,8 @@ def usage_of(environ: Mapping[str, str]) -> str | None:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """One warning for each COLI_* variable that nothing reads, with names near it."""
-    ours = {setting.env for setting in SETTINGS} | {name for name, _ in OTHER_VARIABLES}
+    settings = (*BY_FIELD.values(), *SERVER_BY_FIELD.values())
+    ours = {setting.env for setting in settings} | {name for name, _ in OTHER_VARIABLES}
     known = ours | known_names()
     strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
-    return [f"{name} is set but means nothing here{_near(name, ours)}" for name in strays]
-
-
-def _near(name: str, known: set[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, sorted(known), n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
-def _from_flags(flags: Mapping[str, object]) -> dict[str, Any]:
-    if strays := sorted(set(flags) - set(BY_FIELD)):
-        raise ConfigError(f"unknown setting {strays[0]!r}; known: {', '.join(BY_FIELD)}")
-    given = {name: value for name, value in flags.items() if value is not None}
-    return {name: BY_FIELD[name].read(v, BY_FIELD[name].flag) for name, v in given.items()}
-
-
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for setting in SETTINGS:
-        if text := environ.get(setting.env):
-            values[setting.field] = setting.read(text, setting.env)
-            continue
-        for upstream in names_of(setting.field):
-            if text := environ.get(upstream.env):
-                values[setting.field] = setting.read(upstream.translate(text), upstream.env)
-                break
-    return values
-
-
-def _from_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    values = _read_toml(path)
-    if strays := sorted(set(values) - set(BY_FIELD)):
-        hint = _near(strays[0], set(BY_FIELD)) or f"; known: {', '.join(BY_FIELD)}"
-        raise ConfigError(f"{path}: unknown key {shown(strays[0])}{hint}")
-    return {key: BY_FIELD[key].read(value, f"{path}: {key}") for key, value in values.items()}
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read it: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+    return [f"{name} is set but means nothing here{near(name, ours)}" for name in strays]

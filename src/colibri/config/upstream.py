@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from colibri.config.settings import BY_FIELD, SETTINGS, Upstream
+from colibri.config.settings import SETTINGS, Setting, Upstream
 from colibri.config.settings.translations import autopin, pilot, same
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError
@@ -60,7 +60,6 @@ class Absent:
 
 _NO_GPU = "there are no GPU kernels here"
 _NO_DRAFTS = "there is no speculative decoding here"
-_NO_GRAMMARS = "there are no grammars here"
 _FP32_STATE = "keys and values are kept at fp32 here"
 _NO_SUCH_MODE = "experts are never dropped, nor chosen otherwise, by this variable"
 _FITS = "the expert cache always fills --ram"
@@ -82,8 +81,8 @@ ABSENT: tuple[Absent, ...] = (
     Absent("TRUNK_RESIDENT_LAYERS", "the whole trunk is in memory here; see --trunk-bits"),
     Absent("DRAFT", _NO_DRAFTS),
     Absent("SPEC_PIN", _NO_DRAFTS),
-    Absent("GRAMMAR", _NO_GRAMMARS),
-    Absent("SCHEMA", _NO_GRAMMARS),
+    Absent("GRAMMAR", "a grammar binds an answer here: --grammar FILE"),
+    Absent("SCHEMA", "a schema binds an answer here: --json-schema FILE"),
     Absent("CACHE_ROUTE", "that is --router cache-aware:J=2,M=12 here"),
     Absent("DEGRADE_ZERO", _NO_SUCH_MODE),
     Absent("EXPERT_BUDGET", _NO_SUCH_MODE),
@@ -96,12 +95,11 @@ ABSENT: tuple[Absent, ...] = (
 )
 
 
-def names_of(field: str) -> Iterator[Upstream]:
+def names_of(setting: Setting) -> Iterator[Upstream]:
     """The variables of the C engine that stand for a setting; the first that is set counts."""
-    first = BY_FIELD[field].upstream
-    if first is not None:
-        yield first
-    yield from (upstream for name, upstream in FURTHER if name == field)
+    if setting.upstream is not None:
+        yield setting.upstream
+    yield from (upstream for name, upstream in FURTHER if name == setting.field)
 
 
 def sampling_from(environ: Mapping[str, str]) -> dict[str, float]:
@@ -125,5 +123,5 @@ def notices(environ: Mapping[str, str]) -> list[str]:
 
 def known_names() -> set[str]:
     """All variables of the C engine that are read or answered for."""
-    of_settings = {u.env for setting in SETTINGS for u in names_of(setting.field)}
+    of_settings = {u.env for setting in SETTINGS for u in names_of(setting)}
     return of_settings | {n.env for n in SAMPLING_NAMES} | {a.env for a in ABSENT}

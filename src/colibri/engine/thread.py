@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from colibri.engine.engine import Engine
 from colibri.engine.request import Call, Request
+from colibri.engine.status import EngineStatus
+from colibri.engine.watchdog import Watchdog
 from colibri.errors import ColibriError
 
 T = TypeVar("T")
@@ -18,9 +20,14 @@ Job = Callable[[], None]
 
 class EngineThread:
     """`at_end` runs on the thread when it ends, after the last step: it frees what the model
-    held."""
+    held. stall_seconds: after so long without progress requests end with an error; 0: never."""
 
-    def __init__(self, engine: Engine, at_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        at_end: Callable[[], None] = lambda: None,
+        stall_seconds: float = 0.0,
+    ) -> None:
         self._engine: Engine | None = engine
         self._at_end = at_end
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -31,6 +38,7 @@ class EngineThread:
             target=self._run, args=(engine,), name="colibri-engine", daemon=True
         )
         self._thread.start()
+        self._watchdog = Watchdog(lambda: self._engine, stall_seconds)
 
     @property
     def engine(self) -> Engine:
@@ -38,9 +46,19 @@ class EngineThread:
             raise ColibriError("the model is closed")
         return self._engine
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: Request, bounded: bool = False) -> None:
+        """bounded: only if fewer wait than may. Raises QueueFullError."""
         engine = self.engine
-        self._put(lambda: engine.submit(request))
+        engine.enqueue(request, bounded)
+        try:
+            self._put(lambda: engine.submit(request))
+        except ColibriError:
+            engine.withdraw(request)
+            raise
+
+    def status(self) -> EngineStatus:
+        """Of this moment; the engine goes on meanwhile."""
+        return self.engine.status()
 
     def call(self, function: Callable[[], T], tokens: int) -> T:
         """Run `function` on the engine's thread between two steps, once there is room for the state
@@ -67,6 +85,7 @@ class EngineThread:
                 self._closed = True
                 self.engine.stop()  # before the thread can end, and take the engine with it
                 self._jobs.put(None)
+        self._watchdog.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 

@@ -185,6 +185,11 @@ class StreamedExperts:
         """Of stats(), without gathering the rest."""
         return self._traffic.wait_seconds
 
+    @property
+    def bytes_read(self) -> int:
+        """The same; from any thread."""
+        return self._traffic.bytes_read
+
     def layer_counts(self) -> dict[int, tuple[int, int]]:
         """Hits and misses of each layer since the last reset."""
         return {n: (s.cache.hits, s.cache.misses) for n, s in self._stages.items()}

@@ -16,9 +16,13 @@ class LayerCache(Protocol):
     """State of one layer for one sequence.
 
     `checkpoint()` returns a value that `restore()` takes back later, any number of times, as long
-    as the cache has not been restored to an earlier one. A cache that can be trimmed also takes
-    `truncate(n)`.
+    as the cache has not been restored to an earlier one. A cache that is `trimmable` also takes
+    `truncate(n)`, and any length that it had is a checkpoint; another only those that were asked
+    for, before a step, at positions within it.
     """
+
+    @property
+    def trimmable(self) -> bool: ...
 
     @property
     def length(self) -> int: ...
@@ -37,6 +41,16 @@ class LayerCache(Protocol):
     def truncate(self, length: int) -> None: ...
     def checkpoint(self) -> Any: ...
     def restore(self, checkpoint: Any) -> None: ...
+    def checkpoint_at(self, position: int) -> Any:
+        """As checkpoint() would have been within the last step; of a cache that is not trimmable
+        once."""
+        ...
+
+    def copy_from(self, other: Any, checkpoint: Any) -> None:
+        """Become what another cache of this kind was at its checkpoint. What this one held is
+        lost."""
+        ...
+
     @property
     def state(self) -> tuple[F32, ...]:
         """The used part of every buffer, for saving and comparing."""
@@ -46,6 +60,8 @@ class LayerCache(Protocol):
 class RowCache:
     """Rows appended by position in buffers [capacity, ...]; the rest of the buffers is untouched
     memory."""
+
+    trimmable = True
 
     def __init__(self, capacity: int, *row_shapes: tuple[int, ...]) -> None:
         self.capacity = capacity
@@ -82,6 +98,18 @@ class RowCache:
 
     def restore(self, checkpoint: Any) -> None:
         self.truncate(checkpoint)
+
+    def mark(self) -> None:
+        """Within a step: checkpoint_at() this length will be asked for."""
+
+    def checkpoint_at(self, position: int) -> Any:
+        return position
+
+    def copy_from(self, other: Any, checkpoint: Any) -> None:
+        for mine, theirs in zip(self._buffers, other._buffers, strict=True):
+            mine[:checkpoint] = theirs[:checkpoint]
+        self.length = checkpoint
+        self.touched = max(self.touched, checkpoint)
 
     @property
     def state(self) -> tuple[F32, ...]:

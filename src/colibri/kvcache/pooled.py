@@ -34,12 +34,15 @@ class PooledLatentCache(LatentCache):
     pool; anything else takes a checkpoint.
     """
 
+    trimmable = False
+
     def __init__(self, capacity: int, latent: int, rope: int, bias: F32) -> None:
         super().__init__(capacity, latent, rope)
         self._bias = bias
         self._pool, dim = bias.shape
         self._pooled = untouched((capacity // self._pool, dim))
         self._recent = np.empty((0, 2, dim), np.float32)  # replaced, never written to
+        self._marked: dict[int, PooledCheckpoint] = {}  # within the last step
 
     @property
     def index_keys(self) -> F32:  # [length // pool, index_dim]
@@ -74,7 +77,21 @@ class PooledLatentCache(LatentCache):
     def checkpoint(self) -> PooledCheckpoint:
         return PooledCheckpoint(self.length, self._recent)
 
+    def mark(self) -> None:
+        self._marked[self.length] = self.checkpoint()
+
+    def checkpoint_at(self, position: int) -> PooledCheckpoint:
+        return self._marked.pop(position)
+
+    def copy_from(self, other: "PooledLatentCache", checkpoint: PooledCheckpoint) -> None:
+        super().copy_from(other, checkpoint.length)
+        complete = checkpoint.length // self._pool
+        self._pooled[:complete] = other._pooled[:complete]
+        self._recent = checkpoint.recent
+        self._marked.clear()
+
     def restore(self, checkpoint: PooledCheckpoint) -> None:
+        self._marked.clear()
         super().truncate(checkpoint.length)
         self._recent = checkpoint.recent
 

@@ -32,7 +32,9 @@ class Remembered:
 
 
 class RecurrentState:
-    """A LayerCache. It takes its own size once, and once more while a checkpoint is alive."""
+    """A LayerCache. It takes its own size once, and once more for every checkpoint alive."""
+
+    trimmable = False
 
     def __init__(self, shape: DeltaShape) -> None:
         self.shape = shape
@@ -41,6 +43,7 @@ class RecurrentState:
         self._memory: _Memory | None = None  # None: nothing is remembered, as if all were zero
         self._spare: _Memory | None = None
         self._saved: WeakSet[Remembered] = WeakSet()
+        self._marked: dict[int, Remembered] = {}  # within the last step
 
     @property
     def kernel(self) -> KeyValues | None:
@@ -74,7 +77,25 @@ class RecurrentState:
         self._saved.add(saved)
         return saved
 
+    def mark(self) -> None:
+        """Within a step: checkpoint_at() this length will be asked for."""
+        self._marked[self.length] = self.checkpoint()
+
+    def checkpoint_at(self, position: int) -> Remembered:
+        return self._marked.pop(position)
+
+    def copy_from(self, other: "RecurrentState", checkpoint: Remembered) -> None:
+        self._marked.clear()
+        self._memory = None
+        if checkpoint.memory is not None:
+            self._memory = _Memory(self.shape)
+            self._memory.window[:] = checkpoint.memory.window
+            self._memory.matrix[:] = checkpoint.memory.matrix
+        self.length = checkpoint.length
+        self.touched = max(self.touched, self.length)
+
     def restore(self, checkpoint: Remembered) -> None:
+        self._marked.clear()
         if checkpoint.memory is not self._memory:
             self._spare, self._memory = self._memory, checkpoint.memory
         self.length = checkpoint.length

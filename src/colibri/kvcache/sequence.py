@@ -17,8 +17,14 @@ class SequenceState:
         return min(layer.length for layer in self.layers)
 
     @property
+    def trimmable(self) -> bool:
+        """Whether it can be cut to any length that it had."""
+        return all(layer.trimmable for layer in self.layers)
+
+    @property
     def touched(self) -> int:
-        return max(layer.touched for layer in self.layers)
+        """Positions whose memory has been taken: the first layer is the first to take any."""
+        return self.layers[0].touched
 
     @property
     def nbytes(self) -> int:
@@ -30,3 +36,13 @@ class SequenceState:
     def restore(self, checkpoint: tuple[Any, ...]) -> None:
         for layer, saved in zip(self.layers, checkpoint, strict=True):
             layer.restore(saved)
+
+    def checkpoint_at(self, position: int) -> tuple[Any, ...]:
+        """As it was within the last step, at a position that the step was told of."""
+        return tuple(layer.checkpoint_at(position) for layer in self.layers)
+
+    def copy_from(self, other: "SequenceState", checkpoint: tuple[Any, ...]) -> None:
+        """Become what the other one was at its checkpoint. What this one held is lost."""
+        layers = zip(self.layers, other.layers, checkpoint, strict=True)
+        for mine, theirs, saved in layers:
+            mine.copy_from(theirs, saved)

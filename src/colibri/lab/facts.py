@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from colibri.lab import units
 from colibri.lab.clock import PHASES
-from colibri.lab.results import Lookahead, PhaseShare, Results
+from colibri.lab.results import Conversations, Lookahead, PhaseShare, Results
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ def sections(r: Results) -> list[Section]:
         Section("Run", _run(r)),
         Section("Prefill", _prefill(r)),
         Section("Decode", _decode(r)),
+        *([Section("Conversations", _conversations(r.conversations))] if r.conversations else []),
         Section("Memory", _memory(r)),
         Section("Machine", _machine(r)),
     ]
@@ -89,6 +90,17 @@ def _decode(r: Results) -> list[tuple[str, str]]:
         ("of the memory floor", units.percent(d.floor_fraction)),
         ("of the disk floor", units.percent(d.disk_floor_fraction)),
         ("of it with bursts", units.percent(d.burst_floor_fraction)),
+    ]
+
+
+def _conversations(c: Conversations) -> list[tuple[str, str]]:
+    return [
+        ("at once", f"{c.count}, together {units.rate(c.tps)}"),
+        ("a step", f"{units.time(c.step_seconds)}, of one {units.time(c.step_seconds_one)}"),
+        ("experts a step", f"{c.union:.1f}, of one {c.union_one:.1f}"),
+        ("of them missing", f"{c.missed:.1f}, of one {c.missed_one:.1f}"),
+        ("gain", f"{c.gain:.2f}, by the unions {c.predicted_gain:.2f}"),
+        ("of the unions' gain", units.percent(c.of_predicted)),
     ]
 
 

@@ -21,6 +21,8 @@ from colibri.kernels import cpu
 from colibri.lab.clock import StepClock, StepRecord, by_layer
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
+from colibri.lab.together import full_steps
+from colibri.lab.workload import Workload
 from colibri.llm import LLM, embedded_model
 from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
@@ -28,27 +30,6 @@ from colibri.runtime import open_model
 from colibri.sampling import SamplingParams
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Workload:
-    prompt_tokens: int = 128
-    new_tokens: int = 32
-    warmup: int = 1
-    repeat: int = 3
-    cold: bool = False
-    routing: str = "model"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("prompt_tokens", 1), ("new_tokens", 2), ("warmup", 0), ("repeat", 1)):
-            if getattr(self, name) < least:
-                flag = "--" + name.replace("_", "-")
-                raise ConfigError(f"{flag} {getattr(self, name)}: at least {least}")
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.new_tokens
 
 
 @dataclass(frozen=True)
@@ -83,6 +64,7 @@ class Measured:
     load_seconds: float
     experts_per_token: dict[int, int]
     answers: list[Answered]
+    together: list[list[StepRecord]]  # steps of decode that held all conversations
     peak_rss_bytes: int
     threads: int
     cpu_path: str
@@ -134,7 +116,9 @@ def prepare_config(
     if config.usage == "auto":
         changes["usage"] = "off"  # what a benchmark asks for is nobody's use
     if config.context is None:
-        changes["context"] = workload.tokens
+        changes["context"] = workload.tokens * workload.conversations
+    if config.prefix_cache == "auto":
+        changes["prefix_cache"] = 0
     if cache_fraction is not None:
         most = max((n.num_experts for n in container.expert_layers().values()), default=1)
         changes["cache_experts"] = _slots(config, cache_fraction, most)
@@ -193,6 +177,7 @@ def measure(
         load_seconds=load_seconds,
         experts_per_token={w.layer: w.k for w in kit.watched},
         answers=answers,
+        together=bench.together,
         peak_rss_bytes=peak,
         threads=cpu.num_threads(),
         cpu_path=cpu.active_path(),
@@ -238,7 +223,10 @@ class _Bench:
         self._clock = clock
         self._container = container
         self._workload = workload
-        kit.prepare(workload.tokens * (workload.warmup + workload.repeat))
+        self.together: list[list[StepRecord]] = []
+        self._alone = workload.warmup + workload.repeat  # runs
+        more = workload.repeat * workload.conversations if workload.conversations > 1 else 0
+        kit.prepare(workload.tokens * (self._alone + more))
 
     def run(self, say: Say, sample: Callable[[Bursts | None], None]) -> list[Answered]:
         """`sample` is called before, between and after the counted runs, with how
@@ -257,24 +245,45 @@ class _Bench:
             seconds = answers[-1].token_seconds
             say(f"run {index + 1}/{repeat}: {len(seconds) / sum(seconds):.2f} tok/s")
             sample(Bursts.of([r for a in answers for r in a.decode]))
+            if self._workload.conversations > 1:
+                self.together.append(self._all_at_once(index))
         return answers
 
     def _answer(self, index: int) -> Answered:
         """Each run has its own prompt and its own rows of the drawn routing."""
-        workload = self._workload
-        rng = np.random.default_rng((workload.seed, index))
-        config = self._container.config
-        vocab = family_for(config).parse(config).vocab_size
-        prompt = rng.integers(0, vocab, workload.prompt_tokens).tolist()
-        self._kit.rewind(index * workload.tokens)
+        prompt = self._prompt(index)
+        self._kit.rewind(index * self._workload.tokens)
         self._clock.restart()
         self._llm.restart_trace()
-        params = SamplingParams(temperature=0.0, max_tokens=workload.new_tokens, ignore_eos=True)
-        ttft = self._llm.generate(prompt, params).ttft_seconds
+        ttft = self._llm.generate(prompt, self._params).ttft_seconds
         records = self._clock.take()
         touched = {w.layer: int(w.touched.sum()) for w in self._kit.watched}
         prefill = [r for r in records if r.prefill]
         return Answered(ttft, prefill, [r for r in records if not r.prefill], touched)
+
+    def _all_at_once(self, index: int) -> list[StepRecord]:
+        """As many conversations as asked for, each with a prompt and rows of its own."""
+        workload, count = self._workload, self._workload.conversations
+        first = self._alone + index * count
+        runs = range(first, first + count)
+        begins = [run * workload.tokens for run in runs]
+        self._kit.rewind(begins[0], [begin + workload.prompt_tokens for begin in begins])
+        self._clock.restart()
+        self._llm.restart_trace()
+        self._llm.generate([self._prompt(run) for run in runs], self._params)
+        return full_steps(self._clock.take(), count)
+
+    def _prompt(self, run: int) -> list[int]:
+        rng = np.random.default_rng((self._workload.seed, run))
+        config = self._container.config
+        vocab = family_for(config).parse(config).vocab_size
+        prompt: list[int] = rng.integers(0, vocab, self._workload.prompt_tokens).tolist()
+        return prompt
+
+    @property
+    def _params(self) -> SamplingParams:
+        tokens = self._workload.new_tokens
+        return SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True)
 
 
 def _files(container: Container) -> set[Path]:

@@ -117,6 +117,24 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     cold: bool
     routing: str
     seed: int
+    conversations: int = 1
+
+
+class Conversations(msgspec.Struct, frozen=True, kw_only=True):
+    """Several at once, beside one alone: a step's seconds, its distinct experts over all layers and
+    those of them that were not there."""
+
+    count: int
+    step_seconds_one: float
+    step_seconds: float
+    tps: float  # of all together
+    union_one: float
+    union: float
+    missed_one: float
+    missed: float
+    gain: float
+    predicted_gain: float
+    of_predicted: float
 
 
 class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +189,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Hardware
     layers: list[Layer]
     timeline: list[TimelineSpan]
+    conversations: Conversations | None = None
 
 
 def save_results(path: Path, results: Results) -> None:

@@ -8,10 +8,12 @@ and row.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colibri.errors import ConfigError
 from colibri.kernels.layer import RouteRule
@@ -22,6 +24,7 @@ from colibri.routing.base import F32, I32, Router, RuledRouter
 FORMS = "model, uniform, trace:FILE, or some of zipf:S,persist:P,guess:R"
 _MOST = {"zipf": 10.0, "persist": 1.0, "guess": 1.0}
 _FIRST_ROWS = 256
+I64 = NDArray[np.int64]
 
 
 def parse_routing(text: str) -> Drawn | Trace | None:
@@ -89,10 +92,14 @@ class WatchedRouter:
 
 
 class TableRouter:
-    """Ids from the table, weights from the family's own router."""
+    """Ids from the table, weights from the family's own router.
+
+    position: of the next rows. places: of those of a step with as many, each for itself.
+    """
 
     def __init__(self, kit: RoutingKit, own: Router) -> None:
         self.position = 0
+        self.places: I64 = np.empty(0, np.int64)
         self._kit = kit
         self._own = own
         self._ids: I32 = np.empty((0, own.k), np.int32)
@@ -117,7 +124,10 @@ class TableRouter:
 
     def chosen(self, ids: I32, weights: F32) -> tuple[I32, F32]:
         rows = self._next_rows(len(ids))
-        self.position = rows.stop
+        if isinstance(rows, slice):
+            self.position = rows.stop
+        else:
+            self.places = rows + 1
         return self._ids[rows], self._weights[rows] if len(self._weights) else weights
 
     def guess(self, logits: F32) -> I32:
@@ -126,10 +136,13 @@ class TableRouter:
         rows = self._next_rows(len(logits))
         return self._guesses[rows]
 
-    def _next_rows(self, count: int) -> slice:
-        rows = slice(self.position, self.position + count)
-        if rows.stop > len(self._ids):
-            self._kit.prepare(max(2 * rows.stop, _FIRST_ROWS))
+    def _next_rows(self, count: int) -> slice | I64:
+        rows: slice | I64 = slice(self.position, self.position + count)
+        stop = self.position + count
+        if count == len(self.places):
+            rows, stop = self.places, int(self.places.max()) + 1
+        if stop > len(self._ids):
+            self._kit.prepare(max(2 * stop, _FIRST_ROWS))
         return rows
 
 
@@ -159,12 +172,14 @@ class RoutingKit:
         self._made[layer] = WatchedRouter(layer, inner, experts)
         return self._made[layer]
 
-    def rewind(self, position: int = 0) -> None:
-        """The next row of every layer is that of `position`; what was watched is forgotten."""
+    def rewind(self, position: int = 0, places: Sequence[int] = ()) -> None:
+        """The next row of every layer is that of `position`; in steps of as many rows as there are
+        places each conversation goes on from its own. What was watched is forgotten."""
         for watched in self.watched:
             watched.touched[:] = False
             if isinstance(watched.router, TableRouter):
                 watched.router.position = position
+                watched.router.places = np.array(places, np.int64)
 
     def prepare(self, rows: int) -> None:
         """Have the tables ready up to `rows`."""

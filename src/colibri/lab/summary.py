@@ -21,6 +21,7 @@ from colibri.lab.clock import PHASES, StepRecord, by_layer, by_phase
 from colibri.lab.counters import Counters
 from colibri.lab.measure import Answered, Measured
 from colibri.lab.source import commit, version
+from colibri.lab.together import conversations
 from colibri.models.registry import family_for
 
 
@@ -44,7 +45,14 @@ def summarise(measured: Measured, command: Sequence[str]) -> results.Results:
         hardware=_hardware(measured),
         layers=_layers(measured),
         timeline=_timeline(token),
+        conversations=_conversations(measured),
     )
+
+
+def _conversations(m: Measured) -> results.Conversations | None:
+    if not m.together:
+        return None
+    return conversations(m.workload.conversations, [a.decode for a in m.answers], m.together)
 
 
 def _as_json_has_it(settings: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ class Clock(Protocol):
     """Told by the thread that runs the model; a phase lasts until the next one begins."""
 
     def begin(self, prefill: bool, rows: int) -> None:
-        """A step begins: a chunk of a prompt, or a token of every running sequence."""
+        """A step begins: a token of every answer, and with `prefill` chunks of prompts beside."""
         ...
 
     def enter(self, phase: Phase, layer: int | None = None) -> None:

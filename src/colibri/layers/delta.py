@@ -14,7 +14,7 @@ from colibri.kernels.delta import DeltaRule
 from colibri.kvcache.recurrent import RecurrentState
 from colibri.layers.linear import Linear, Projections
 from colibri.layers.norm import RMSNorm
-from colibri.layers.step import Step
+from colibri.layers.step import Rows, Step
 
 F32 = NDArray[np.float32]
 
@@ -31,15 +31,35 @@ class DeltaCore:
 
     def __call__(self, inputs: Sequence[F32], gate: F32, beta: F32, z: F32, step: Step) -> F32:
         """As DeltaRule: [rows, heads * value_dim]; the states advance."""
+        if any(rows.marks for rows in step.sequences):
+            return self._in_pieces(inputs, gate, beta, z, step)
         stops, before, after = [], [], []
         for rows in step.sequences:
-            state = rows.state.layers[self.layer]
-            assert isinstance(state, RecurrentState)
-            old, new = state.advance(rows.stop - rows.start)
+            old, new = self._state(rows).advance(rows.stop - rows.start)
             stops.append(rows.stop)
             before.append(old)
             after.append(new)
         return self.rule(inputs, gate, beta, z, stops, before, after)
+
+    def _in_pieces(self, inputs: Sequence[F32], gate: F32, beta: F32, z: F32, step: Step) -> F32:
+        """The same bits, stopping where a state shall be kept."""
+        out = []
+        for rows in step.sequences:
+            state = self._state(rows)
+            for start, stop in rows.pieces():
+                if start != rows.start:
+                    state.mark()
+                old, new = state.advance(stop - start)
+                own = slice(start, stop)
+                parts = [x[own] for x in inputs]
+                size = [stop - start]
+                out.append(self.rule(parts, gate[own], beta[own], z[own], size, [old], [new]))
+        return np.concatenate(out)
+
+    def _state(self, rows: Rows) -> RecurrentState:
+        state = rows.state.layers[self.layer]
+        assert isinstance(state, RecurrentState)
+        return state
 
 
 @dataclass(frozen=True)

@@ -95,4 +95,7 @@ class LatentAttention:
         for rows in step.sequences:
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, LatentCache)
-            cache.append(*step.own(rows, *new))
+            for start, stop in rows.pieces():
+                if start != rows.start:
+                    cache.mark()
+                cache.append(*(part[start:stop] for part in new))

@@ -1,7 +1,8 @@
 """What one forward pass works on: rows of several sequences side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,19 @@ F32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Rows:
-    """One sequence's rows of the step, and its state before them."""
+    """One sequence's rows of the step, and its state before them.
+
+    marks: rows before which its state shall be kept, ascending; only where it is not trimmable.
+    """
 
     start: int
     stop: int
     state: SequenceState
+    marks: Sequence[int] = ()
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """Its rows, cut at the marks."""
+        return pairwise((self.start, *self.marks, self.stop))
 
 
 @dataclass
@@ -55,14 +64,17 @@ class Step:
         parts: Sequence[tuple[SequenceState, Sequence[int]]],
         before_layer: Callable[[int], None] | None = None,
         clock: Clock = NO_CLOCK,
+        marks: Sequence[Sequence[int]] | None = None,
     ) -> "Step":
-        """`parts`: each sequence's state and the token ids that follow it."""
+        """`parts`: each sequence's state and the token ids that follow it. marks: positions of
+        each at which its state shall be kept, inside its rows."""
         rows: list[Rows] = []
         positions: list[int] = []
         token_ids: list[int] = []
-        for state, ids in parts:
+        for i, (state, ids) in enumerate(parts):
             start, length = len(token_ids), state.length
-            rows.append(Rows(start, start + len(ids), state))
+            kept = [start + position - length for position in marks[i]] if marks else ()
+            rows.append(Rows(start, start + len(ids), state, kept))
             positions += range(length, length + len(ids))
             token_ids += ids
         return cls(

@@ -19,6 +19,7 @@ SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
 PAIR_BUFFER_BYTES = 64 * MB
 WORKING_BYTES = 16 * MB  # Python's own growth, thread stacks, load buffers
 LOGIT_ROWS = 16  # of a step whose logits exist at a time
+_PREFIXES = "of prompts and answers that ended, beside the context"
 _LANDING = "experts as they are read, before they are cut to 3 bits"
 SAMPLING_BYTES = 28 + 4 * LOGIT_ROWS  # a vocabulary entry: probabilities, their order, logits
 
@@ -55,6 +56,7 @@ class Plan:
     budget_reason: str = ""
     pin_bytes: int = 0  # of the arena's, at most, for the experts used most
     cache_bits: CacheBits = "stored"
+    prefix_bytes: int = 0  # for what ended sequences left, beside the context
     buffer_bytes: int = 0  # for experts on their way that do not stay as they are read
     notes: tuple[str, ...] = ()  # what whoever reads the plan should know
 
@@ -65,7 +67,7 @@ class Plan:
     @property
     def peak_bytes(self) -> int:
         fixed = self.process_bytes + self.trunk_bytes + self.embedding_bytes
-        fixed += self.state_bytes + self.activation_bytes
+        fixed += self.state_bytes + self.prefix_bytes + self.activation_bytes
         return fixed + self.buffer_bytes + self.arena_bytes
 
     @property
@@ -91,6 +93,7 @@ class Plan:
                 self.state_bytes,
                 f"keys and values of {self.context} tokens, touched as used",
             ),
+            *([Item("prefixes", self.prefix_bytes, _PREFIXES)] if self.prefix_bytes else []),
             Item(
                 "activations",
                 self.activation_bytes,
@@ -144,7 +147,8 @@ def draft_plan(
     budget = resolve_budget(config.ram, machine)
     process = machine.rss_bytes + WORKING_BYTES
     state = context * sizes.state_bytes + sizes.sequence_bytes
-    room = budget.nbytes - process - trunk.nbytes - trunk.embedding_bytes - state
+    prefixes = 0 if config.prefix_cache == "auto" else config.prefix_cache * sizes.state_bytes
+    room = budget.nbytes - process - trunk.nbytes - trunk.embedding_bytes - state - prefixes
     chunk = min(config.prefill_chunk or context, context)
     if config.prefill_chunk is None:
         chunk = _chunk(room, context, sizes)
@@ -163,6 +167,7 @@ def draft_plan(
         embedding_bytes=trunk.embedding_bytes,
         context=context,
         state_bytes=state,
+        prefix_bytes=prefixes,
         prefill_chunk=chunk,
         activation_bytes=activations,
         slots=slots,
@@ -228,7 +233,7 @@ def _short_of_a_token(
 
 def refusal(plan: Plan, shrinkable: bool) -> str:
     """`shrinkable`: the trunk may be loaded at fewer bits."""
-    lower = ["--context"]
+    lower = ["--context"] + ["--prefix-cache"] * (plan.prefix_bytes > 0)
     if shrinkable and plan.trunk_bits != 4:
         lower.append("--trunk-bits")
     if plan.prefill_chunk > 1:

@@ -11,8 +11,8 @@ from colibri.container.reader import Container, open_container
 from colibri.engine.check import ApproxCost
 from colibri.engine.engine import Engine
 from colibri.engine.guard import MemoryGuard
-from colibri.engine.request import Watch
 from colibri.engine.thread import EngineThread
+from colibri.engine.watch import Watch
 from colibri.experts.learning import Learning
 from colibri.experts.reads.sources import open_drives
 from colibri.experts.streamed import StreamedExperts
@@ -65,6 +65,7 @@ class Runtime:
         self.plan: Plan = make_plan(
             config, container, sizes, positions, self.vocab_size, this_machine()
         )
+        self.wants_marks = sizes.sequence_bytes > 0  # its states cannot be cut anywhere
         self.container = container
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = main_layers(container.expert_layers())
@@ -122,19 +123,21 @@ class Runtime:
             prefill_chunk=self.plan.prefill_chunk,
             logit_rows=LOGIT_ROWS,
             watch=watch,
-            bytes_read=lambda: experts.stats().bytes_read,
+            bytes_read=lambda: experts.bytes_read,
             after_step=guard.after,
             clock=clock,
             check=check,
             turn_ended=learning.turn_ended,
             sequence_positions=sizes.sequence_positions,
+            prefix_cache=None if config.prefix_cache == "auto" else config.prefix_cache,
+            max_queue=config.max_queue,
         )
         self._cost = ApproxCost() if check is None else check.cost
         self._counters = engine.stats
         self._loaded_rss_bytes = probe.rss_bytes()
 
         # Nothing else holds the engine, so its end gives the model's memory back.
-        self.thread = EngineThread(engine, at_end)
+        self.thread = EngineThread(engine, at_end, config.stall_timeout)
         self.approximate = approximation.text()
         self.load_line = load_line(
             config, container, family.name, self.plan, experts.drives, self.approximate

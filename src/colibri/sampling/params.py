@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from colibri.errors import ConfigError
+from colibri.grammar.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class SamplingParams:
 
     temperature 0 takes the most likely token. top_k 0, top_p 1, min_p 0, penalties 1 / 0 / 0 are
     off. seed None: a new one each time. logprobs n: the chosen token's and the n best log-
-    probabilities.
+    probabilities; prompt_logprobs n: of the prompt's tokens, which is all that max_tokens 0 gives.
+    structure: what the answer (after its reasoning) must look like.
     """
 
     temperature: float = 1.0
@@ -30,14 +32,20 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
             _check_number(name, getattr(self, name), low, high)
         for name, (least, most) in _INT_RANGES.items():
-            _check_int(name, getattr(self, name), least, most, none=name in ("seed", "logprobs"))
+            _check_int(name, getattr(self, name), least, most, none=name in _MAY_BE_NONE)
+        if self.max_tokens == 0 and self.prompt_logprobs is None:
+            raise ConfigError("max_tokens is 0: that is for prompt_logprobs only; give 1 or more")
         if not isinstance(self.ignore_eos, bool):
             raise ConfigError(f"ignore_eos is {self.ignore_eos!r}; true or false expected")
+        if not isinstance(self.structure, Structure | None):
+            raise ConfigError(f"structure: {type(self.structure).__name__} is no Structure")
         object.__setattr__(self, "stop", _checked_stop(self.stop))
         object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
 
@@ -73,9 +81,11 @@ _RANGES = {
 _INT_RANGES = {
     "top_k": (0, 2**31 - 1),
     "seed": (0, 2**64 - 1),
-    "max_tokens": (1, 2**31 - 1),
+    "max_tokens": (0, 2**31 - 1),
     "logprobs": (0, 1000),
+    "prompt_logprobs": (0, 1000),
 }
+_MAY_BE_NONE = ("seed", "logprobs", "prompt_logprobs")
 _FROM_MODEL = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_tokens")
 _MODEL_NAMES = {"max_tokens": "max_new_tokens"}
 

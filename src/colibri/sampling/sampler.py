@@ -1,10 +1,10 @@
 """From logits to a token: parameters, processors, the draw. Pure functions; the same bits on every
 machine.
 
-Order: repetition penalty, presence and frequency penalties, logit bias, temperature, top-k,
-top-p, min-p, as the field has it. Equal logits rank by the lower id. The repetition penalty sees
-prompt and answer, the other two the answer only. Log-probabilities are of the model's own
-distribution, before any of this.
+Order: repetition penalty, presence and frequency penalties, logit bias, the mask of a structure,
+temperature, top-k, top-p, min-p, as the field has it. Equal logits rank by the lower id. The
+repetition penalty sees prompt and answer, the other two the answer only. Log-probabilities are of
+the model's own distribution, before any of this.
 
 Probabilities come from the native softmax and every sum runs in ascending order, so nothing
 depends on NumPy's exp or on how many lanes a machine has. The random number of a token depends on
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri.errors import ColibriError, ConfigError
+from colibri.grammar import Matcher
 from colibri.kernels import ops
 from colibri.sampling.params import SamplingParams
 
@@ -41,12 +42,15 @@ class Sampled:
 
 
 class Sampler:
-    """Chooses the tokens of one sequence. Holds nothing that changes: a call depends on its
-    arguments only.
+    """Chooses the tokens of one sequence. A call depends on its arguments only, and on the matcher
+    of a structure, which it moves on by the token.
     """
 
-    def __init__(self, params: SamplingParams, prompt_ids: Sequence[int]) -> None:
+    def __init__(
+        self, params: SamplingParams, prompt_ids: Sequence[int], matcher: Matcher | None = None
+    ) -> None:
         self.params = params
+        self.matcher = matcher
         self.seed = secrets.randbits(64) if params.seed is None else params.seed
         self._prompt = np.unique(np.asarray(prompt_ids, np.int64))
         self._bias_ids = np.fromiter(params.logit_bias.keys(), np.int64)
@@ -54,16 +58,27 @@ class Sampler:
 
     def sample(self, logits: F32, position: int, generated: Sequence[int]) -> Sampled:
         """logits [vocab_size], unchanged; position: of the token to choose, in the whole sequence;
-        generated: the answer so far. ColibriError where the logits hold no distribution.
+        generated: the answer so far. ColibriError where the logits hold no distribution, or a
+        structure cannot go on.
         """
         scores = self._processed(logits, generated)
+        if self.matcher is not None:
+            self.matcher.rollback(self.matcher.tokens - len(generated))  # of a step done again
+            scores = self.matcher.mask(scores)
         token = int(scores.argmax())  # of the first NaN if there is one
         _check(float(scores[token]), position)
         if self.params.temperature >= GREEDY_BELOW:
             token = draw(*candidates(scores, self.params), uniform(self.seed, position))
+        if self.matcher is not None:
+            self.matcher.accept(token)
         if self.params.logprobs is None:
             return Sampled(token)
-        return _with_logprobs(logits, token, self.params.logprobs)
+        return with_logprobs(logits, token, self.params.logprobs)
+
+    @property
+    def finished(self) -> bool:
+        """The structure is whole: nothing may follow."""
+        return self.matcher is not None and self.matcher.finished
 
     def _processed(self, logits: F32, generated: Sequence[int]) -> F32:
         """The logits after penalties and bias: a copy if anything changes."""
@@ -212,7 +227,7 @@ def _mix64(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def _with_logprobs(logits: F32, token: int, count: int) -> Sampled:
+def with_logprobs(logits: F32, token: int, count: int) -> Sampled:
     total = float(ops.log_sum_exp(np.ascontiguousarray(logits)[None])[0])
     ids = best(logits, min(count, len(logits))) if count else np.empty(0, np.int64)
     top = tuple((int(i), float(logits[i]) - total) for i in ids)

@@ -27,6 +27,10 @@ class TextAssembler:
     def complete_calls(self) -> int:
         return self._parser.complete_calls
 
+    @property
+    def stopped_by(self) -> str | None:
+        return self._matcher.matched
+
     def push(self, token_id: int) -> Parts:
         return self._emit(self._detokenizer.push(token_id))
 

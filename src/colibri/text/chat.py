@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from colibri.errors import ConfigError
-from colibri.text import reasoning, tools
+from colibri.grammar.answers import Thinking
+from colibri.grammar.structure import Structure
+from colibri.text import reasoning
 from colibri.text.builtin import built_in
 from colibri.text.effort import check_effort, effort_for
 from colibri.text.parts import AnswerParser
@@ -15,6 +17,9 @@ from colibri.text.special import load_special_tokens
 from colibri.text.template import ChatTemplate, check_messages, find_sources
 from colibri.text.tokenizer import Tokenizer
 from colibri.text.tools.base import ToolCalls
+from colibri.text.tools.choice import ChoiceRules, check_choice, choice_rules
+from colibri.text.tools.formats import FORMATS, tool_format
+from colibri.text.tools.rules import Rules
 from colibri.text.tools.schema import ToolSchemas, parsed
 
 _MARKERS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_call>", "</tool_call>")
@@ -26,13 +31,16 @@ class ChatOptions(TypedDict, total=False):
     """What may be asked of one answer beside the messages.
 
     tools: [{"type": "function", "function": {"name", "description", "parameters"}}].
-    tool_choice: "auto", or "none", which does not offer them. thinking, reasoning_effort (none,
+    tool_choice: "auto"; "none", which does not offer them; "required", a call or several and
+    nothing else; {"type": "function", "function": {"name": ...}}, one call of that tool.
+    parallel_tool_calls: whether there may be more than one. thinking, reasoning_effort (none,
     minimal, low, medium, high, xhigh, max): left to the template where not given. variables:
     others of the template.
     """
 
     tools: Sequence[Mapping[str, Any]] | None
-    tool_choice: str
+    tool_choice: str | Mapping[str, Any]
+    parallel_tool_calls: bool
     thinking: bool | None
     reasoning_effort: str | None
     variables: Mapping[str, Any]
@@ -43,7 +51,8 @@ class ChatRequest:
     """ChatOptions, checked: ConfigError names what is wrong."""
 
     tools: Sequence[Mapping[str, Any]] | None = None
-    tool_choice: str = "auto"
+    tool_choice: str | Mapping[str, Any] = "auto"
+    parallel_tool_calls: bool = True
     thinking: bool | None = None
     reasoning_effort: str | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -57,9 +66,11 @@ class ChatRequest:
 
     def __post_init__(self) -> None:
         check_effort(self.reasoning_effort)
-        ToolSchemas(self.tools or ())
-        if self.tool_choice not in ("auto", "none"):
-            raise ConfigError(f"tool_choice is {self.tool_choice!r}; auto or none expected")
+        check_choice(self.tool_choice, ToolSchemas(self.tools or ()).parameters)
+        if not isinstance(self.parallel_tool_calls, bool):
+            raise ConfigError(
+                f"parallel_tool_calls is {self.parallel_tool_calls!r}; true or false expected"
+            )
         if not isinstance(self.variables, Mapping):
             raise ConfigError("variables must be a mapping of the template's variables")
         if self.thinking not in (None, True, False):
@@ -67,14 +78,15 @@ class ChatRequest:
 
     @property
     def offered(self) -> Sequence[Mapping[str, Any]]:
-        return (self.tools or ()) if self.tool_choice == "auto" else ()
+        return (self.tools or ()) if self.tool_choice != "none" else ()
 
 
 class ChatFormat:
     """A model's template and what it tells of the model.
 
-    built_in: the template is not the checkpoint's. tool_format: a name of colibri.text.tools.
-    thinks: whether it writes <think>. can_stop_thinking: whether the template has a switch.
+    built_in: the template is not the checkpoint's. tool_format: a name of
+    colibri.text.tools.formats. thinks: whether it writes <think>. can_stop_thinking: whether the
+    template has a switch.
     """
 
     def __init__(self, template: ChatTemplate, model_type: str, *, built_in: bool) -> None:
@@ -83,7 +95,7 @@ class ChatFormat:
         self.thinks = reasoning.CLOSE in source
         self.can_stop_thinking = "enable_thinking" in source or "thinking is" in source
         self.takes_tools = "tools" in source
-        self.tool_format = tools.tool_format(source) if self.takes_tools else None
+        self.tool_format = tool_format(source) if self.takes_tools else None
 
     @classmethod
     def load(cls, directory: Path, model_type: str) -> "ChatFormat | None":
@@ -117,9 +129,23 @@ class ChatFormat:
         """For the answer to a rendered prompt."""
         calls = None
         if request.offered and self.tool_format is not None:
-            calls = ToolCalls(tools.FORMATS[self.tool_format][1], ToolSchemas(request.offered))
+            calls = ToolCalls(FORMATS[self.tool_format].read, ToolSchemas(request.offered))
         splitter = ReasoningSplitter(reasoning_state(prompt)) if self.thinks else None
         return AnswerParser(splitter, calls)
+
+    def call_rules(self, tokenizer: Tokenizer, request: ChatRequest) -> ChoiceRules:
+        """How the answer's calls are enforced."""
+        write = None if self.tool_format is None else FORMATS[self.tool_format].rules
+        return choice_rules(
+            write, request.offered, request.tool_choice, request.parallel_tool_calls, tokenizer
+        )
+
+    def thinking(self, prompt: str, tokenizer: Tokenizer) -> Thinking | None:
+        """How the answer's reasoning is told from what is enforced."""
+        if not self.thinks:
+            return None
+        opening = Structure("tools", f"start: {Rules(tokenizer.token_id).mark(reasoning.OPEN)}")
+        return Thinking(reasoning_state(prompt), opening, reasoning.OPEN, reasoning.CLOSE)
 
     def shown(self, tokenizer: Tokenizer, request: ChatRequest) -> frozenset[int]:
         """Tokens that the parser must see, also where the tokenizer calls them special."""

@@ -102,6 +102,12 @@ class Cursor:
             return False
         return True
 
+    def stands(self, *tags: str) -> Generator[None, None, bool]:
+        """Whether one of the tags, each a character, stands here; it is left there."""
+        while self._at == len(self._text):
+            yield from self.more()
+        return self._text.startswith(tags, self._at)
+
     def word(self, characters: re.Pattern[str]) -> Reads:
         """As many characters as match, perhaps none. `characters`: a pattern like [a-z]*."""
         parts: list[str] = []

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colibri.text.tools import FORMATS, tool_format
 from colibri.text.tools.base import Arguments, CallBegin, CallBroken, CallEnd, Text, ToolCalls
+from colibri.text.tools.formats import FORMATS, tool_format
 from colibri.text.tools.schema import ToolSchemas
 from text.chat_kit import TOOLS, cuts, every_cut, joined
 
@@ -23,7 +23,7 @@ ARGUMENTS = {
 
 
 def reading(form: str) -> ToolCalls:
-    return ToolCalls(FORMATS[form][1], ToolSchemas(TOOLS))
+    return ToolCalls(FORMATS[form].read, ToolSchemas(TOOLS))
 
 
 def written(form: str, name: str, arguments: dict[str, Any]) -> str:
@@ -231,3 +231,17 @@ def test_formats_are_told_by_the_template() -> None:
     assert tool_format("<tool_call>\n<function=x>") == "qwen_xml"
     assert tool_format('<tool_call>\n{"name"') == "hermes"
     assert tool_format("[TOOL_CALLS]") is None
+
+
+def test_a_value_that_is_empty_or_blank_keeps_its_end() -> None:
+    """`where` may be an object or a string: looking for JSON must not take the tag's line break."""
+    kinds = {"where": {"anyOf": [{"type": "object"}, {"type": "string"}]}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": kinds}}}
+    for value in ("", " ", "\n", " x\n", ' {"a": 1}'):
+        reading = ToolCalls(FORMATS["qwen_xml"].read, ToolSchemas([tool]))
+        events = [
+            *reading.feed(written("qwen_xml", "f", {"where": value})),
+            *reading.finish(),
+        ]
+        text = "".join(e.text for e in events if isinstance(e, Arguments))
+        assert json.loads(text) == {"where": json.loads(value) if "{" in value else value}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
+from colibri.errors import GrammarError
 from colibri.text.cursor import Cursor, Reading, Unexpected
 from colibri.text.tools.schema import ToolSchemas
 
@@ -57,6 +58,13 @@ class ToolCalls(Reading[Event]):
 
     def __init__(self, grammar: Grammar, schemas: ToolSchemas) -> None:
         super().__init__(lambda cursor: _read(cursor, grammar, schemas))
+
+
+def plain_name(name: str) -> str:
+    """The name of a tool where it stands without quotes; GrammarError if it cannot."""
+    if not NAME.fullmatch(name):
+        raise GrammarError(f"tool {name[:80]!r}: the name cannot be written in this model's calls")
+    return name
 
 
 def name_of(cursor: Cursor) -> Generator[None, None, str]:

@@ -1,10 +1,12 @@
 """Qwen2.5 and Qwen3, Hermes: <tool_call>{"name": ..., "arguments": {...}}</tool_call>"""
 
+import json
 import re
 from collections.abc import Generator
 
 from colibri.text.cursor import Cursor, Unexpected
 from colibri.text.tools.base import BLANKS, CLOSE, Arguments, CallBegin, Event, Events
+from colibri.text.tools.rules import Rules, Tool, text_of
 from colibri.text.tools.schema import ToolSchemas, parsed
 
 _PLAIN = re.compile(r'[^"\\]*')
@@ -111,3 +113,11 @@ def _object(cursor: Cursor, *, shown: bool) -> Generator[Event | None, None, str
         piece += mark
         if mark == '"':
             piece += yield from _quoted(cursor)
+
+
+def hermes_rules(rules: Rules, tool: Tool) -> str:
+    """From behind <tool_call> to the end: the name first, so that the arguments stream."""
+    begin = f'{{"name": {json.dumps(tool.name, ensure_ascii=False)}, "arguments": '
+    schema = {"type": "object"} if tool.free else tool.parameters
+    value = rules.json(schema)
+    return f'"\\n"? {text_of(begin)} {value} "}}" "\\n"? {rules.mark(CLOSE)}'

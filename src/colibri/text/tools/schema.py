@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from colibri.errors import ConfigError
+from colibri.text.tools.branches import branches, kind_of
 
 _LITERALS = {"True": "true", "False": "false", "None": "null"}  # as models trained on Python write
-_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array"}
 
 
 class ToolSchemas:
@@ -19,12 +19,12 @@ class ToolSchemas:
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         if not isinstance(tools, Sequence) or isinstance(tools, str):
             raise ConfigError("tools must be a list of tools")
-        self._properties = dict(_named(tool, at) for at, tool in enumerate(tools))
+        self.parameters = dict(_named(tool, at) for at, tool in enumerate(tools))
 
     def kinds(self, tool: str, argument: str) -> frozenset[str]:
         """JSON types the argument may have; empty where nothing is said."""
-        schema = self._properties.get(tool, {}).get(argument)
-        return frozenset(_kinds(schema))
+        parameters = self.parameters.get(tool, {})
+        return kinds_of((parameters.get("properties") or {}).get(argument), parameters)
 
 
 def value_json(text: str, kinds: frozenset[str]) -> str:
@@ -55,27 +55,27 @@ def _refuse(name: str) -> NoReturn:
 
 def _kind(text: str) -> str | None:
     try:
-        value = parsed(text)
+        return kind_of(parsed(text))
     except ValueError:
         return None
-    return "null" if value is None else _KINDS.get(type(value), "object")
 
 
-def _kinds(schema: object) -> Iterator[str]:
-    if not isinstance(schema, Mapping):
-        return
-    named = schema.get("type")
-    for kind in [named] if isinstance(named, str) else named if isinstance(named, list) else []:
-        yield str(kind)
+def kinds_of(schema: object, root: object) -> frozenset[str]:
+    """JSON types that a value may have by a schema within `root`; empty where nothing is said."""
+    found = branches(schema, root, strict=False)
+    return frozenset(kind for branch in found for kind in _branch_kinds(branch))
+
+
+def _branch_kinds(branch: Mapping[str, Any]) -> Iterator[str]:
+    kind = branch.get("type")
+    if isinstance(kind, str):
+        yield kind
         if kind == "number":
             yield "integer"
-    for key in ("anyOf", "oneOf"):
-        choices = schema.get(key)
-        for choice in choices if isinstance(choices, list) else []:
-            yield from _kinds(choice)
 
 
 def _named(tool: object, at: int) -> tuple[str, Mapping[str, Any]]:
+    """Its name and parameters."""
     function = tool.get("function") if isinstance(tool, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
@@ -87,4 +87,4 @@ def _named(tool: object, at: int) -> tuple[str, Mapping[str, Any]]:
     properties = parameters.get("properties") or {} if isinstance(parameters, Mapping) else None
     if not isinstance(properties, Mapping):
         raise ConfigError(f"tools[{at}] ({name}): parameters must be a JSON schema of an object")
-    return name, properties
+    return name, parameters

@@ -1,11 +1,14 @@
 """The arguments of formats that write each one between tags, as one JSON object."""
 
+import re
 from collections.abc import Generator
 
 from colibri.text.cursor import Cursor
 from colibri.text.tools.base import Arguments, Event
 from colibri.text.tools.schema import ToolSchemas, quoted, value_json
 
+_PLAIN = re.compile(r'[^"\\\n]*')
+Taken = Generator[None, None, tuple[str, str]]  # a text, and the tag behind it
 Ended = Generator[Event | None, None, str]
 
 
@@ -23,7 +26,7 @@ class ArgumentWriter:
         self._lead = ", "
         kinds = self._schemas.kinds(self._tool, key)
         if kinds != {"string"}:
-            text, end = yield from cursor.until(*ends)
+            text, end = yield from _text(cursor, kinds, *ends)
             yield Arguments(value_json(text, kinds))
             return end
         yield Arguments('"')
@@ -33,6 +36,30 @@ class ArgumentWriter:
 
     def close(self) -> Arguments:
         return Arguments("{}" if self._lead == "{" else "}")
+
+
+def _text(cursor: Cursor, kinds: frozenset[str], *ends: str) -> Taken:
+    """Up to one of the tags. What a string within JSON holds is no tag."""
+    parts: list[str] = []
+    structured = bool(kinds & {"object", "array"}) and (yield from cursor.stands("{", "["))
+    while True:
+        text, found = yield from cursor.until(*ends, *(('"',) if structured else ()))
+        parts.append(text)
+        if found in ends:
+            return "".join(parts), found
+        parts.append(found + (yield from _string(cursor)))
+
+
+def _string(cursor: Cursor) -> Generator[None, None, str]:
+    """From behind a quote to behind the one that ends the string, which a line's end does too: no
+    JSON string holds one."""
+    parts = []
+    while True:
+        parts.append((yield from cursor.word(_PLAIN)))
+        parts.append((yield from cursor.take()))
+        if parts[-1] in ('"', "\n"):
+            return "".join(parts)
+        parts.append((yield from cursor.take()))
 
 
 def _inside_string(text: str) -> Arguments:

@@ -1,50 +1,42 @@
-"""The public class: a model that answers text with text."""
+"""The public class."""
 
 from __future__ import annotations
 
-import logging
 import os
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.answer import Chunk, Completion, Progress, chunks, complete
+from colibri.answer import Answer, Chunk, Completion, Progress
 from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
 from colibri.container.reader import Container
-from colibri.engine.engine import Engine, check_ids, whole_numbers
-from colibri.engine.request import Request
-from colibri.errors import CapacityError, ConfigError, TokenizerError
+from colibri.engine.engine import Engine
+from colibri.engine.ids import whole_numbers
+from colibri.engine.request import EventSink
+from colibri.engine.status import EngineStatus
+from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
 from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
+from colibri.llm.asking import Asker, Prompt
+from colibri.llm.files import embedded_model, tokenizer_of
+from colibri.llm.scores import Normalize, Scores, Scoring
 from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.plan import Plan
 from colibri.routing.base import RouterFactory, own_router
 from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
-from colibri.text.assemble import TextAssembler
 from colibri.text.eos import eos_ids
-from colibri.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.chat import ChatFormat, ChatOptions, Message
 
 F32 = NDArray[np.float32]
-Prompt = str | Sequence[int]
-Asked = tuple[Request, TextAssembler | None]
-
-logger = logging.getLogger("colibri")
-
-
-def embedded_model() -> Path:
-    """The small trained model that ships with the package."""
-    return Path(__file__).parent / "demo"
 
 
 class LLM:
@@ -90,15 +82,23 @@ class LLM:
     ) -> None:
         self._path = embedded_model() if config.model is None else Path(config.model)
         container = open_model(self._path, config)
-        self.tokenizer = _tokenizer(self._path)
-        self._noted: set[str] = set()  # said once each
-        self._eos = eos_ids(container.config, container.generation_config, self.tokenizer)
+        self.tokenizer = tokenizer_of(self._path)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         with spread(config.numa) as nodes:
             self._runtime = Runtime(container, config, make_router, clock)
         # The engine does not hold this object: closed or forgotten, its memory goes back at once.
         weakref.finalize(self, self._runtime.thread.close)
         self.plan: Plan = self._runtime.plan
+        self._asker = Asker(
+            self._path,
+            str(container.config.get("model_type")),
+            self.tokenizer,
+            eos_ids(container.config, container.generation_config, self.tokenizer),
+            self.default_params,
+            vocab_size=self._runtime.vocab_size,
+            context=self.plan.context,
+            marks=self._runtime.wants_marks,
+        )
         self.load_line = self._runtime.load_line
         if nodes:
             self.load_line += f", memory over {len(nodes)} NUMA nodes"
@@ -123,13 +123,11 @@ class LLM:
         """Int8 planes of the activations."""
         return self._runtime.planes
 
-    @cached_property
+    @property
     def chat_format(self) -> ChatFormat | None:
         """How to converse with the model; a damaged template is an error here, not for whoever
         needs none."""
-        from colibri.text.chat import ChatFormat
-
-        return ChatFormat.load(self._path, str(self.container.config.get("model_type")))
+        return self._asker.chat_format
 
     def close(self) -> None:
         """End what runs and give the memory back. A model that nobody holds any more, or that is
@@ -159,8 +157,8 @@ class LLM:
     ) -> Completion | list[Completion]:
         """Answer one prompt (text or token ids) or several, which then decode together."""
         if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
-            return self._complete_all([self._raw(p, params) for p in prompt])
-        return self._complete_all([self._raw(cast(Prompt, prompt), params)])[0]
+            return self._complete_all([self._asker.raw(p, params) for p in prompt])
+        return self._complete_all([self._asker.raw(cast(Prompt, prompt), params)])[0]
 
     def stream(
         self,
@@ -170,7 +168,7 @@ class LLM:
         on_progress: Progress | None = None,
     ) -> Iterator[Chunk]:
         """The answer as it is made. Closing the iterator cancels the request."""
-        return self._stream(self._raw(prompt, params), on_progress)
+        return self._stream(self._asker.raw(prompt, params), on_progress)
 
     def chat(
         self,
@@ -180,7 +178,7 @@ class LLM:
     ) -> Completion:
         """Answer a conversation: messages with "role" and "content", and in answers
         "reasoning_content" and "tool_calls"; rendered by the model's own template."""
-        return self._complete_all([self._conversation(messages, params, options)])[0]
+        return self._complete_all([self._asker.conversation(messages, params, options)])[0]
 
     def stream_chat(
         self,
@@ -190,14 +188,90 @@ class LLM:
         on_progress: Progress | None = None,
         **options: Unpack[ChatOptions],
     ) -> Iterator[Chunk]:
-        return self._stream(self._conversation(messages, params, options), on_progress)
+        return self._stream(self._asker.conversation(messages, params, options), on_progress)
 
     def render(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> list[int]:
         """The token ids of a conversation, up to where the answer begins."""
-        from colibri.text.chat import ChatRequest
+        text, _ = self._asker.rendered(messages, options)
+        return self._asker.encode(text, add_special_tokens=False)
 
-        text = self._need_chat().render(messages, ChatRequest.of(options))
-        return self._encode(text, add_special_tokens=False)
+    def request(
+        self,
+        prompt: Prompt | None,
+        params: SamplingParams | None = None,
+        *,
+        messages: Sequence[Message] | None = None,
+        sink: EventSink | None = None,
+        deadline: float | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> Answer:
+        """An answer to a prompt or to messages, not asked for yet: submit() does that.
+
+        sink: where its events go, to be pushed into the answer; without one, iterate over its
+        chunks(). deadline: of time.monotonic(); beyond it the answer ends with a DeadlineError.
+        Raises ConfigError, CapacityError, TokenizerError, GrammarError.
+        """
+        if (prompt is None) == (messages is None):
+            raise ConfigError("give a prompt or messages, one of them")
+        if messages is not None:
+            answer = self._asker.conversation(messages, params, options)
+        elif options:
+            raise ConfigError(f"{', '.join(sorted(options))}: for messages only")
+        else:
+            answer = self._asker.raw(cast(Prompt, prompt), params)
+        answer.request.direct(sink, deadline)
+        return answer
+
+    def submit(self, asked: Answer | Scoring) -> None:
+        """Queue it. Raises QueueFullError where as many wait as --max-queue says."""
+        self._runtime.thread.submit(asked.request, bounded=True)
+
+    def score_request(
+        self,
+        context: str | None,
+        options: Sequence[str],
+        *,
+        normalize: Normalize = "mean",
+        messages: Sequence[Message] | None = None,
+        begun: str = "",
+        sink: EventSink | None = None,
+        deadline: float | None = None,
+        **chat: Unpack[ChatOptions],
+    ) -> Scoring:
+        """The question that score_choices() asks, not asked yet: submit() does that. begun: how the
+        answer begins that the options go on with."""
+        if (context is None) == (messages is None):
+            raise ConfigError("give a context or messages, one of them")
+        if messages is not None:
+            context, _ = self._asker.rendered(messages, chat)
+        rendered, text = messages is not None, (context or "") + begun
+        scoring = self._asker.question(text, options, normalize, rendered=rendered)
+        scoring.request.direct(sink, deadline)
+        return scoring
+
+    def score_choices(
+        self,
+        context: str | None,
+        options: Sequence[str],
+        *,
+        normalize: Normalize = "mean",
+        messages: Sequence[Message] | None = None,
+        **chat: Unpack[ChatOptions],
+    ) -> Scores:
+        """How likely each option (2 to 64 texts) is to follow a context or a conversation.
+
+        What the options share with the context is read once. normalize: p from each option's mean
+        log-probability a token, or from the sum. Raises ConfigError, CapacityError, TokenizerError.
+        """
+        scoring = self.score_request(
+            context, options, normalize=normalize, messages=messages, **chat
+        )
+        self._runtime.thread.submit(scoring.request)
+        return scoring.wait()
+
+    def status(self) -> EngineStatus:
+        """What runs and what waits, at this moment."""
+        return self._runtime.thread.status()
 
     def forward(self, token_ids: Sequence[int]) -> F32:
         """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
@@ -213,81 +287,16 @@ class LLM:
         """What the plan is worth on a machine of these rates."""
         return self._runtime.forecast(rates)
 
-    def _need_tokenizer(self) -> Tokenizer:
-        if self.tokenizer is None:
-            raise TokenizerError(
-                "this model has no tokenizer.json: give token ids instead of text, or add the file"
-            )
-        return self.tokenizer
-
-    def _need_chat(self) -> ChatFormat:
-        if self.chat_format is None:
-            raise TokenizerError(
-                "this model has no chat template (chat_template.jinja or tokenizer_config.json): "
-                "use `coli run`, or generate() with a prompt of your own"
-            )
-        return self.chat_format
-
-    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
-        tokenizer, room = self._need_tokenizer(), self.plan.context - 1
-        if tokenizer.exceeds(text, room):
-            raise CapacityError(
-                f"the prompt, of {len(text)} characters, has far more than {room} tokens, for "
-                "which the context leaves room: shorten it, or raise --context"
-            )
-        return tokenizer.encode(text, add_special_tokens)
-
-    def _request(self, prompt: Prompt, params: SamplingParams | None) -> Request:
-        if isinstance(prompt, str):
-            ids = self._encode(prompt, add_special_tokens=True)
-        else:
-            ids = whole_numbers(prompt)
-        params = self.default_params if params is None else params
-        if not isinstance(params, SamplingParams):
-            raise ConfigError(f"params: {type(params).__name__} is no SamplingParams")
-        if params.stop:
-            self._need_tokenizer()
-        check_ids(ids, self._runtime.vocab_size, self.plan.context - 1)
-        return Request(ids, params, self._eos)
-
-    def _raw(self, prompt: Prompt, params: SamplingParams | None) -> Asked:
-        request = self._request(prompt, params)
-        if self.tokenizer is None:
-            return request, None
-        return request, TextAssembler(self.tokenizer, request.params.stop, continues=True)
-
-    def _conversation(
-        self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
-    ) -> Asked:
-        from colibri.text.chat import ChatRequest
-
-        chat, asked = self._need_chat(), ChatRequest.of(options)
-        prompt = chat.render(messages, asked)
-        request = self._request(self._encode(prompt, add_special_tokens=False), params)
-        for note in chat.notes(asked):
-            if note not in self._noted:
-                logger.warning(note)
-                self._noted.add(note)
-        tokenizer, parser = self._need_tokenizer(), chat.parser(prompt, asked)
-        shown = chat.shown(tokenizer, asked)
-        return request, TextAssembler(tokenizer, request.params.stop, False, parser, shown)
-
-    def _stream(self, asked: Asked, on_progress: Progress | None) -> Iterator[Chunk]:
+    def _stream(self, answer: Answer, on_progress: Progress | None) -> Iterator[Chunk]:
         # A generator: nothing is computed for an iterator that nobody starts.
-        request, text = asked
-        self._runtime.thread.submit(request)
-        yield from chunks(request, text, on_progress)
+        self._runtime.thread.submit(answer.request)
+        yield from answer.chunks(on_progress)
 
-    def _complete_all(self, asked: list[Asked]) -> list[Completion]:
+    def _complete_all(self, answers: list[Answer]) -> list[Completion]:
         try:
-            for request, _ in asked:
-                self._runtime.thread.submit(request)
-            return [complete(request, text) for request, text in asked]
+            for answer in answers:
+                self._runtime.thread.submit(answer.request)
+            return [answer.complete() for answer in answers]
         finally:
-            for request, _ in asked:
-                request.cancel()
-
-
-def _tokenizer(path: Path) -> Tokenizer | None:
-    """None where the model has none: token ids still work."""
-    return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
+            for answer in answers:
+                answer.cancel()

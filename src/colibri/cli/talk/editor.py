@@ -1,0 +1,95 @@
+"""The input line of `coli chat`: history, completion, pastes of several lines as one message."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from colibri.cli import terminal
+from colibri.cli.talk.commands import COMMANDS
+
+Ask = Callable[[], str]
+
+
+def read_messages(history: History) -> Iterator[str]:
+    """Messages until Ctrl-D; Ctrl-C clears the line, twice at an empty one it ends them."""
+    ask, typed = _editor(history) if terminal.is_terminal(sys.stdout) else _plain()
+    warned = False
+    while True:
+        try:
+            message = ask()
+        except KeyboardInterrupt:
+            empty = not typed()
+            if empty and warned:
+                return
+            if empty:
+                terminal.say("(Ctrl-C once more leaves)")
+            warned = empty
+            continue
+        except EOFError:
+            return
+        warned = False
+        yield message
+
+
+def _editor(history: History) -> tuple[Ask, Ask]:
+    """What asks for a message, and what tells how far one has come that was not sent."""
+    session: PromptSession[str] = PromptSession(
+        "> ",
+        history=history,
+        completer=CommandCompleter(),
+        complete_while_typing=False,
+        key_bindings=_new_line_keys(),
+    )
+    return session.prompt, lambda: session.default_buffer.text
+
+
+def _plain() -> tuple[Ask, Ask]:
+    """For a terminal that knows no escapes: a line is a message."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return lambda: input("> "), str
+
+
+class CommandCompleter(Completer):
+    """Of a command's name, and of what may stand behind it."""
+
+    def __init__(self) -> None:
+        self._files = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if not text.startswith("/") or text.startswith("//"):
+            return
+        name, blank, rest = text[1:].partition(" ")
+        if not blank:
+            yield from _beginning_with(name, COMMANDS)
+        elif (command := COMMANDS.get(name)) is None:
+            return
+        elif command.files:
+            yield from self._files.get_completions(Document(rest), event)
+        elif " " not in rest:
+            yield from _beginning_with(rest, command.words())
+
+
+def _beginning_with(text: str, words: Iterable[str]) -> Iterator[Completion]:
+    for word in words:
+        if word.startswith(text):
+            yield Completion(word, start_position=-len(text))
+
+
+def _new_line_keys() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return bindings

@@ -1,0 +1,73 @@
+"""Messages in, answers out: from a person, or line by line from a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+from colibri.cli import terminal
+from colibri.cli.errors import message as message_of
+from colibri.cli.prompt import LONGEST_BYTES
+from colibri.cli.talk.commands import Leave, obey
+from colibri.cli.talk.conversation import Conversation
+from colibri.errors import ColibriError, ConfigError
+
+
+def talk(conversation: Conversation, history: str | None) -> None:
+    """Until the person leaves; what fails or is stopped does not end the conversation."""
+    from colibri.cli.talk.editor import read_messages
+    from colibri.cli.talk.history import history as history_of
+
+    kept = history_of(history, os.environ)
+    terminal.say("/help tells the commands, Ctrl-D leaves.")
+    for message in read_messages(kept):
+        if not attempt(message, conversation):
+            return
+
+
+def attempt(message: str, conversation: Conversation) -> bool:
+    """False: the person leaves."""
+    try:
+        handle(message, conversation)
+    except Leave:
+        return False
+    except KeyboardInterrupt:
+        terminal.say("(stopped)")
+    except (ColibriError, MemoryError) as error:
+        terminal.say(f"coli: error: {message_of(error)}")
+    return True
+
+
+def answer_lines(conversation: Conversation) -> None:
+    """The first error ends it: the lines after may lean on the answer that is missing."""
+    try:
+        for line in _piped_lines():
+            handle(line, conversation)
+    except Leave:
+        return
+
+
+def handle(message: str, conversation: Conversation) -> None:
+    """Obey a command or send a message."""
+    if not message.strip():
+        return
+    if not message.startswith("/"):
+        conversation.ask(message)
+    elif message.startswith("//"):
+        conversation.ask(message[1:])
+    else:
+        obey(message, conversation)
+
+
+def _piped_lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise ConfigError("standard input is closed; `coli chat` reads its messages there")
+    lines = iter(lambda: sys.stdin.buffer.readline(LONGEST_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_BYTES:
+            raise ConfigError(f"standard input, line {number}: too long")
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise ConfigError(f"standard input, line {number}: not UTF-8") from None

@@ -1,0 +1,155 @@
+"""Settings of `coli serve`, beside those of the engine: the same flags, variables and file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from colibri.config.settings import BY_FIELD, Setting
+from colibri.config.settings.forms import choice, whole
+from colibri.config.sizes import parse_bytes, shown
+from colibri.config.sources import gather
+from colibri.errors import ConfigError
+
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}|\*", re.ASCII)
+_MODEL_ID = re.compile(r"[A-Za-z0-9._:/@+-]{1,200}", re.ASCII)
+
+
+def _address(value: object) -> str:
+    text = str(value).strip().strip("[]")
+    if not _HOST.fullmatch(text) or text == "*":
+        raise ConfigError(f"{shown(value)} is no name or address to listen on")
+    return text
+
+
+def _key(value: object) -> str:
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value:
+        raise ConfigError("an API key is printable ASCII, one character or more")
+    return value
+
+
+def _model_id(value: object) -> str:
+    if not _MODEL_ID.fullmatch(str(value)):
+        raise ConfigError(f"{shown(value)} is no id: letters, digits and . _ : / @ + - are")
+    return str(value)
+
+
+def _several(parse: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+    def parse_all(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple):
+            parts = [value]
+        return tuple(parse(part) for part in parts if part != "")
+
+    return parse_all
+
+
+def _origin(value: object) -> str:
+    text = str(value).strip()
+    parts = urlsplit(text) if "://" in text else None
+    if parts is None or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
+        raise ConfigError(f"{shown(value)} is no origin, as http://localhost:3000 is one")
+    return text.lower()
+
+
+def _allowed_host(value: object) -> str:
+    text = str(value).strip().strip("[]").lower()
+    if not _HOST.fullmatch(text):
+        raise ConfigError(f"{shown(value)} is no host name; give a name without a port, or *")
+    return text
+
+
+def _size(value: object) -> int:
+    if not isinstance(value, str | int) or (size := parse_bytes(value)) > 1 << 30:
+        raise ConfigError(f"{shown(value)} is more than 1GiB, the largest body that is taken")
+    return size
+
+
+SERVER_SETTINGS: tuple[Setting, ...] = (
+    Setting("host", "name or address", "Where to listen; 0.0.0.0: on all interfaces.", _address),
+    Setting("port", "0 to 65535", "Where to listen; 0: any free port.", whole(0, 65535)),
+    Setting(
+        "model_id",
+        "text",
+        "What clients call the model; default: its directory's name.",
+        _model_id,
+    ),
+    Setting(
+        "api_key",
+        "text",
+        "Asked of clients, for all but /health/live; others on this machine see flags, not "
+        "variables.",
+        _key,
+    ),
+    Setting(
+        "cors_origin",
+        "origins, a comma between them",
+        "Pages that may call this server from a browser; may be repeated.",
+        _several(_origin),
+    ),
+    Setting(
+        "allowed_host",
+        "names, a comma between them; * is any",
+        "More names that clients may call this server by; may be repeated.",
+        _several(_allowed_host),
+    ),
+    Setting("max_body", "a size up to 1GiB", "Largest request body.", _size),
+    Setting(
+        "request_timeout",
+        "1 to 604800",
+        "Seconds after which a request that is not done ends with an error.",
+        whole(1, 604_800),
+    ),
+    Setting(
+        "drain_timeout",
+        "0 to 86400",
+        "Seconds that running answers get to end after SIGTERM, Ctrl-C or `coli stop`.",
+        whole(0, 86_400),
+    ),
+    Setting(
+        "keepalive",
+        "1 to 3600",
+        "Seconds between signs of life (comments) in a stream that has nothing to say.",
+        whole(1, 3600),
+    ),
+    Setting(
+        "log_prompts",
+        "on or off",
+        "Write prompts and answers to the log as well.",
+        choice("on", "off"),
+    ),
+)
+SERVER_BY_FIELD = {setting.field: setting for setting in SERVER_SETTINGS}
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """What `coli serve` was asked for. Sizes in bytes, times in seconds."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    model_id: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    cors_origin: tuple[str, ...] = ()
+    allowed_host: tuple[str, ...] = ()
+    max_body: int = 16_000_000
+    request_timeout: int | None = None
+    drain_timeout: int = 30
+    keepalive: int = 5
+    log_prompts: Literal["on", "off"] = "off"
+    # No settings: nobody has a reason to change them, but tests.
+    head_timeout: float = 20.0  # until a request's head is there
+    body_timeout: float = 60.0  # until its body is
+    write_timeout: float = 60.0  # in which a client has to take something
+    connections: int = 512
+
+    @classmethod
+    def resolve(
+        cls, *, environ: Mapping[str, str], file: Path | None, **flags: object
+    ) -> ServerConfig:
+        """As EngineConfig.resolve."""
+        return cls(**gather(SERVER_BY_FIELD, BY_FIELD, environ, file, flags))

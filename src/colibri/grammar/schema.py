@@ -1,0 +1,59 @@
+"""JSON schemas, checked before they are compiled: form, depth, keywords, references."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from colibri.errors import GrammarError
+from colibri.grammar.chains import check_chains, has_finite_value
+from colibri.grammar.keywords import check_keywords, subschemas
+
+Schema = Mapping[str, Any] | bool
+
+DEEPEST = 64
+
+
+def read_schema(text: str) -> Schema:
+    """The schema of a text, checked; GrammarError names the keyword and where it stands."""
+    try:
+        schema = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise GrammarError(f"json_schema: nested deeper than {DEEPEST}") from None
+    except ValueError as error:
+        raise GrammarError(f"json_schema: not JSON: {error}") from None
+    check_schema(schema)
+    return schema  # type: ignore[no-any-return]
+
+
+def check_schema(schema: object) -> None:
+    """Also bounds what compiling may take."""
+    nodes = dict(_walk(schema, "", 0))
+    known = {id(node) for node in nodes.values()}
+    for at, node in nodes.items():
+        if isinstance(node, Mapping):
+            check_keywords(node, at, schema, known)
+    check_chains(schema, nodes)
+    if not has_finite_value(schema, nodes):
+        raise GrammarError(
+            "json_schema: no finite value fits it: it is false, or a required part contains itself"
+        )
+
+
+def _walk(schema: object, at: str, depth: int) -> Iterator[tuple[str, Schema]]:
+    if depth > DEEPEST:
+        raise GrammarError(f"json_schema: nested deeper than {DEEPEST} at {at[:80]}...")
+    if isinstance(schema, bool):
+        yield at, schema
+        return
+    if not isinstance(schema, Mapping):
+        raise GrammarError(
+            f"json_schema: {at or 'the whole'} is {type(schema).__name__}; a schema is an object, "
+            "true or false"
+        )
+    yield at, schema
+    for step, member in subschemas(schema):
+        yield from _walk(member, at + step, depth + 1)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,179 @@
+"""Closed answers: how likely each of several options is to follow a context."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from colibri.answer import queue_of
+from colibri.engine.request import BranchLogprobs, Event, Failed, Finished, PrefillProgress, Request
+from colibri.errors import Cancelled, ConfigError
+
+Normalize = Literal["mean", "sum"]
+FEWEST, MOST = 2, 64  # options
+_TAIL = 2048  # characters of a long context that are tokenised once an option
+
+
+@dataclass(frozen=True)
+class Choice:
+    option: str
+    p: float  # of the options together 1
+    logprob: float  # the sum over its tokens
+    mean_logprob: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """choices: in the order of the options. entropy: of the p, from 0 (sure) to 1 (all alike)."""
+
+    choices: tuple[Choice, ...]
+    entropy: float
+    prompt_tokens: int  # of the context as far as all options share it
+    cached_tokens: int  # of them, taken from what an earlier request left
+    read_tokens: int  # computed for this answer
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Choice:
+        """The likeliest; the first of several."""
+        return max(self.choices, key=lambda choice: choice.p)
+
+
+class Scoring:
+    """A question on its way. Whoever gave the request a sink of his own pushes its events here."""
+
+    def __init__(self, request: Request, options: Sequence[str], normalize: Normalize) -> None:
+        self.request = request
+        self.finished = False
+        self._options = options
+        self._normalize = normalize
+
+    def push(self, event: Event) -> Scores | PrefillProgress | None:
+        """The scores once they are there. Raises the error that ended the request."""
+        match event:
+            case PrefillProgress():
+                return event
+            case BranchLogprobs():
+                self.finished = True
+                return self._scores(event.branches)
+            case Failed():
+                raise event.error
+            case Finished() if not self.finished:
+                raise Cancelled("the question was cancelled")
+        return None
+
+    def wait(self) -> Scores:
+        events = queue_of(self.request)
+        try:
+            while True:
+                if isinstance(made := self.push(events.get()), Scores):
+                    return made
+        finally:
+            self.request.cancel()
+
+    def _scores(self, branches: Sequence[Sequence[float]]) -> Scores:
+        request = self.request
+        sums = [math.fsum(logprobs) for logprobs in branches]
+        lengths = [len(logprobs) for logprobs in branches]
+        means = [total / n for total, n in zip(sums, lengths, strict=True)]
+        p = softmax(means if self._normalize == "mean" else sums)
+        choices = map(Choice, self._options, p, sums, means, lengths)
+        read = len(request.prompt_ids) - request.cached_tokens + rows_of(request.branches)
+        return Scores(
+            choices=tuple(choices),
+            entropy=entropy(p),
+            prompt_tokens=len(request.prompt_ids),
+            cached_tokens=request.cached_tokens,
+            read_tokens=read,
+            warnings=_warnings(self._options, sums, means, lengths),
+        )
+
+
+def check_options(options: Sequence[str], normalize: str) -> None:
+    """Raises ConfigError for what cannot be scored."""
+    if normalize not in ("mean", "sum"):
+        raise ConfigError(f"normalize is {normalize!r}; mean or sum expected")
+    if isinstance(options, str) or not all(isinstance(option, str) for option in options):
+        raise ConfigError("options must be a list of texts")
+    if not FEWEST <= len(options) <= MOST:
+        raise ConfigError(f"{len(options)} options; {FEWEST} to {MOST} expected")
+    if "" in options:
+        raise ConfigError("an option is empty")
+    if len(set(options)) < len(options):
+        twice = next(o for i, o in enumerate(options) if o in options[:i])
+        raise ConfigError(f"the option {twice!r} is there twice")
+
+
+def joint_ids(
+    encode: Callable[[str], list[int]], lead: list[int], context: str, options: Sequence[str]
+) -> tuple[list[int], list[list[int]]]:
+    """The tokens that the context shares with all of context + option, and what each option adds.
+
+    encode: without special tokens; lead: those that stand before the context.
+    Tokenised together: where an option merges with the end of the context, the merged token is the
+    option's, and what it replaces is every option's. ConfigError where nothing is left to share.
+    """
+    alone = encode(context)
+    cut, kept = _tail(encode, context, alone)
+    joint = [alone[:kept] + encode(context[cut:] + option) for option in options]
+    shared = min(common(alone, ids) for ids in joint)
+    if not lead and shared == 0:
+        raise ConfigError("the context is empty, or one token with the options: give a longer one")
+    if same := next((o for o, ids in zip(options, joint, strict=True) if len(ids) <= shared), None):
+        raise ConfigError(f"the option {same!r} adds no token to the context")
+    return lead + alone[:shared], [ids[shared:] for ids in joint]
+
+
+def _tail(encode: Callable[[str], list[int]], context: str, alone: list[int]) -> tuple[int, int]:
+    """Where a long context may be cut, in characters and tokens, so that only the rest is tokenised
+    once an option: at a blank where that gives the same tokens."""
+    cut = context.rfind(" ", 0, len(context) - _TAIL) if len(context) > 2 * _TAIL else 0
+    if cut > 0:
+        tail = encode(context[cut:])
+        kept = len(alone) - len(tail)
+        if alone[kept:] == tail and encode(context[:cut]) == alone[:kept]:
+            return cut, kept
+    return 0, 0
+
+
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens are the same from the beginning on."""
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        n += 1
+    return n
+
+
+def rows_of(branches: Sequence[Sequence[int]]) -> int:
+    """Tokens that the branches take to read: what several begin with once, and no last ones."""
+    return len({tuple(b[:n]) for b in branches for n in range(1, len(b))})
+
+
+def softmax(scores: Sequence[float]) -> list[float]:
+    most = max(scores)
+    weights = [math.exp(score - most) for score in scores]
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def entropy(p: Sequence[float]) -> float:
+    """From 0 to 1, which is all alike."""
+    nats = -math.fsum(x * math.log(x) for x in p if x > 0)
+    return min(1.0, max(0.0, nats / math.log(len(p))))
+
+
+def _warnings(
+    options: Sequence[str], sums: Sequence[float], means: Sequence[float], lengths: Sequence[int]
+) -> tuple[str, ...]:
+    by_sum, by_mean = (max(range(len(s)), key=lambda i: s[i]) for s in (sums, means))
+    if by_sum == by_mean:
+        return ()
+    return (
+        f"the options have {min(lengths)} to {max(lengths)} tokens, and normalize decides: by "
+        f"mean it is {options[by_mean]!r}, by sum {options[by_sum]!r}",
+    )

@@ -1,0 +1,1 @@
+"""HTTP: the OpenAI and Anthropic APIs over one model. Token ids and arrays stay below."""

@@ -1,0 +1,96 @@
+"""What a client gets for an error: the one table from our classes to statuses, and the two
+envelopes."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from colibri import errors
+from colibri.errors import ColibriError
+
+logger = logging.getLogger("colibri.server")
+
+
+class ApiError(ColibriError):
+    """A refusal by the server itself. `param`: the field of the request that is to blame."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.headers = dict(headers or {})
+
+    def openai(self) -> bytes:
+        return msgspec.json.encode(
+            {"error": {**self._said, "param": self.param, "code": self.code}}
+        )
+
+    def anthropic(self) -> bytes:
+        return msgspec.json.encode({"type": "error", "error": self._said})
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        return {"message": self.message, "type": TYPES.get(self.status, "api_error")}
+
+
+# The first class that matches decides, so a subclass stands before its base.
+STATUS: tuple[tuple[type[BaseException], int, str | None], ...] = (
+    (errors.QueueFullError, 429, "queue_full"),
+    (errors.DeadlineError, 504, "deadline"),
+    (errors.StalledError, 504, "stalled"),
+    (errors.GrammarError, 400, "invalid_grammar"),
+    (errors.ConfigError, 400, None),
+    (errors.TokenizerError, 400, None),
+    (errors.CapacityError, 400, "context_length_exceeded"),
+    (errors.Cancelled, 503, "cancelled"),
+    (MemoryError, 503, "out_of_memory"),
+)
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    return ApiError(400, message, param=param, code=code)
+
+
+def as_api_error(error: BaseException) -> ApiError:
+    """Whatever went wrong, as the client gets it; what nobody foresaw is logged in full."""
+    if isinstance(error, ApiError):
+        return error
+    for kind, status, code in STATUS:
+        if isinstance(error, kind):
+            message = str(error) or "out of memory"
+            return ApiError(status, message, code=code, headers=_headers(error))
+    if isinstance(error, ColibriError):
+        return ApiError(500, str(error))
+    logger.error("internal error", exc_info=error)
+    return ApiError(500, f"internal error ({type(error).__name__}); the server's log says more")
+
+
+def _headers(error: BaseException) -> dict[str, str]:
+    if not isinstance(error, errors.QueueFullError):
+        return {}
+    return {"retry-after": str(max(1, math.ceil(error.retry_after_seconds)))}

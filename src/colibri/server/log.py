@@ -1,0 +1,53 @@
+"""One line a request. Texts of prompts and answers only where the operator asked for them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from colibri.server.pieces import Whole
+
+logger = logging.getLogger("colibri.server")
+
+
+@dataclass
+class Record:
+    """Of one HTTP request."""
+
+    request_id: str
+    wants_text: bool
+    began: float = field(default_factory=time.monotonic)
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    tokens: int = 0
+    ttft_seconds: float | None = None
+    reasons: list[str] = field(default_factory=list)
+    error: str | None = None
+
+    def add(self, prompt_tokens: int, cached_tokens: int, tokens: int, reason: str) -> None:
+        """An answer has ended."""
+        self.prompt_tokens += prompt_tokens
+        self.cached_tokens += cached_tokens
+        self.tokens += tokens
+        self.reasons.append(reason)
+
+    def asked(self, text: str) -> None:
+        if self.wants_text:
+            logger.info("%s prompt: %r", self.request_id, text)
+
+    def say(self, wholes: Sequence[Whole]) -> None:
+        if self.wants_text:
+            for whole in wholes:
+                logger.info("%s answer: %r", self.request_id, whole.reasoning + whole.text)
+
+    def line(self, method: str, path: str, status: int) -> str:
+        seconds = time.monotonic() - self.began
+        line = f"{self.request_id} {method} {path} {status} {1000 * seconds:.0f} ms"
+        if self.prompt_tokens:
+            line += f", prompt {self.prompt_tokens} tokens ({self.cached_tokens} cached)"
+            line += f", answer {self.tokens} ({', '.join(self.reasons)})"
+        return f"{line}, {self.error}" if self.error else line

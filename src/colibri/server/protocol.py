@@ -1,0 +1,73 @@
+"""uvicorn's HTTP/1.1, with an end to patience: a request's head, or a body that nobody wants any
+more, has to arrive in time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
+    class Impatient(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            # For whoever has to end a connection whose client does not read.
+            self.app_state = {**self.app_state, "abort": transport.abort}
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._unwatch()
+
+        def _watch(self) -> None:
+            """Once begun, the wait is not prolonged by a byte now and then."""
+            if not self._is_waiting():
+                self._unwatch()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(head_seconds, self._give_up)
+
+        def _is_waiting(self) -> bool:
+            theirs, ours = self.conn.their_state, self.conn.our_state
+            return theirs is h11.IDLE or (theirs is h11.SEND_BODY and ours is h11.DONE)
+
+        def _unwatch(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _give_up(self) -> None:
+            self._timer = None
+            if self._is_waiting() and not self.transport.is_closing():
+                self.transport.abort()
+
+    return Impatient
+
+
+def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
+    return Config(
+        app,
+        http=cast(Any, protocol_class(head_seconds)),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=connections,
+        timeout_keep_alive=30,
+    )

@@ -1,0 +1,139 @@
+"""From the fields of a request to SamplingParams: what is asked for, else the operator's or the
+model's own default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from colibri.errors import GrammarError
+from colibri.server.errors import bad_request
+from colibri.server.service import Service
+from colibri.server.structs.base import CachedTokens, Sampling, Usage
+from colibri.server.structs.formats import (
+    ChoiceFormat,
+    GrammarFormat,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    RegexFormat,
+    ResponseFormat,
+    TextFormat,
+)
+
+if TYPE_CHECKING:
+    from colibri.answer import Answer
+    from colibri.sampling import SamplingParams
+    from colibri.server.pieces import PieceReader
+
+_MOST_TOKENS = 2**31 - 1
+_LEAST_DEFAULT = 256  # tokens of an answer for which nobody set a limit
+_SAME = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "ignore_eos",
+)
+
+
+def params_of(service: Service, body: Sampling, **more: Any) -> SamplingParams:
+    """`more`: fields of SamplingParams by their own names; None is not given."""
+    asked = {name: getattr(body, name) for name in _SAME} | more
+    if body.seed is not None:
+        asked["seed"] = body.seed % 2**64
+    if body.stop is not None:
+        asked["stop"] = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+    return with_fields(service.default_params, asked)
+
+
+def with_fields(defaults: SamplingParams, asked: dict[str, Any]) -> SamplingParams:
+    given = {name: value for name, value in asked.items() if value is not None}
+    if "max_tokens" in given:
+        given["max_tokens"] = min(given["max_tokens"], _MOST_TOKENS)
+    return replace(defaults, **given)
+
+
+def default_max_tokens(service: Service) -> int:
+    """A quarter of the context, so that several conversations have room at once, unless somebody
+    said otherwise."""
+    own = service.default("max_tokens")
+    return int(own) if own is not None else max(_LEAST_DEFAULT, service.llm.plan.context // 4)
+
+
+def choices_of(params: SamplingParams, n: int) -> list[SamplingParams]:
+    """n answers to one prompt: with a seed, the second has the next seed and so on."""
+    if params.seed is None:
+        return [params] * n
+    return [replace(params, seed=(params.seed + i) % 2**64) for i in range(n)]
+
+
+def notice_of(service: Service, answers: Iterable[Answer], asked: int | None) -> dict[str, str]:
+    """The header that says that less of an answer has room than was asked for."""
+    context = service.llm.plan.context
+    room = min(context - len(answer.request.prompt_ids) for answer in answers)
+    if asked is None or asked <= room:
+        return {}
+    return {
+        "x-colibri-notice": f"max_tokens {asked} is more than the context of {context} tokens "
+        f"leaves after the prompt; the answer ends after {room}"
+    }
+
+
+def check_openai(body: Sampling) -> None:
+    if body.stream_options is not None:
+        if not body.streams:
+            raise bad_request("stream_options: only with stream", "stream_options")
+        if body.stream_options.include_obfuscation:
+            raise bad_request(
+                "stream_options.include_obfuscation: not supported here",
+                "stream_options.include_obfuscation",
+                "unsupported_parameter",
+            )
+
+
+def usage_of(readers: Sequence[PieceReader], prompts: int = 1) -> Usage:
+    """Of all choices; a prompt counts once however many answers it has."""
+    step = max(1, len(readers) // prompts)
+    read = sum(len(reader.request.prompt_ids) for reader in readers[::step])
+    cached = sum(reader.request.cached_tokens for reader in readers[::step])
+    written = sum(reader.tokens for reader in readers)
+    return Usage(
+        prompt_tokens=read,
+        completion_tokens=written,
+        total_tokens=read + written,
+        prompt_tokens_details=CachedTokens(cached_tokens=cached),
+    )
+
+
+@contextmanager
+def blaming(field: str) -> Iterator[None]:
+    """A structure that cannot be enforced is this field's fault."""
+    try:
+        yield
+    except GrammarError as error:
+        raise bad_request(str(error), field, "invalid_grammar") from None
+
+
+def structure_of(asked: ResponseFormat | None) -> Any:
+    """What the answer must be, as the grammars take it; None: any text."""
+    if asked is None or isinstance(asked, TextFormat):
+        return None
+    from colibri.grammar.structure import Structure
+
+    match asked:
+        case JsonObjectFormat():
+            return Structure.json_object()
+        case JsonSchemaFormat():
+            return Structure.json_schema(asked.json_schema.schema)
+        case GrammarFormat():
+            return Structure(asked.syntax, asked.grammar)
+        case RegexFormat():
+            return Structure("regex", asked.pattern)
+        case ChoiceFormat():
+            return Structure.choice(asked.options)

@@ -1,0 +1,221 @@
+"""POST /v1/score (alias /v1/brio): closed questions, answered by how likely each option is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from colibri.server.body import read
+from colibri.server.chatmessages import as_template_takes
+from colibri.server.errors import bad_request
+from colibri.server.service import Service
+from colibri.server.stream import unless_gone
+from colibri.server.structs.score import (
+    Answered,
+    FieldScore,
+    Normalize,
+    ScoreAnswers,
+    ScoreBody,
+    ScoreChoice,
+    ScoredChoice,
+    ScoreSchema,
+    ScoreUsage,
+)
+
+if TYPE_CHECKING:
+    from colibri.llm.scores import Scores, Scoring
+
+_POLL_SECONDS = 60.0
+
+
+async def score(request: Request, service: Service) -> Response:
+    body = await read(request, ScoreBody, service.config)
+    service.check_model(body.model)
+    check(body)
+    kind = request.url.path.rpartition("/")[2]
+    made = await unless_gone(request, _Asker(service, body, kind).answer())
+    return Response(msgspec.json.encode(made), media_type="application/json")
+
+
+def check(body: ScoreBody) -> None:
+    """What the form of the fields does not say."""
+    forms = [name for name in ("options", "questions", "schema") if getattr(body, name) is not None]
+    if len(forms) != 1:
+        said = f"{' and '.join(forms)} are given" if forms else "none is given"
+        raise bad_request(f"one of options, questions and schema is needed; {said}", "options")
+    if (body.state is None) == (body.messages is None):
+        raise bad_request("one of state and messages is needed", "state")
+    if body.question is not None and body.options is None:
+        raise bad_request("question: only with options", "question")
+    if body.task is not None and body.schema is None:
+        raise bad_request("task: only with schema", "task")
+    lists = [("options", body.options)] if body.options else []
+    lists += [(f"questions[{i}].options", q.options) for i, q in enumerate(body.questions or ())]
+    lists += [
+        (f"schema.{name}", [json.dumps(value) for value in values])
+        for name, values in (body.schema or {}).items()
+    ]
+    for where, options in lists:
+        if len(set(options)) < len(options):
+            raise bad_request(f"{where}: something is there twice", where)
+
+
+@dataclass
+class _Counts:
+    """Of several questions."""
+
+    prompt_tokens: int = 0
+    read_tokens: int = 0
+
+    def add(self, scores: Scores) -> None:
+        self.prompt_tokens += scores.prompt_tokens
+        self.read_tokens += scores.read_tokens
+
+    def usage(self) -> ScoreUsage:
+        return ScoreUsage(
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=0,
+            read_tokens=self.read_tokens,
+            total_tokens=self.prompt_tokens,
+        )
+
+
+@dataclass
+class _Asker:
+    """Asks one question after the other: what they share is read once, for the first."""
+
+    service: Service
+    body: ScoreBody
+    kind: str
+    counts: _Counts = field(default_factory=_Counts)
+
+    async def answer(self) -> ScoreChoice | ScoreAnswers | ScoreSchema:
+        body = self.body
+        if body.schema is not None:
+            return await self._schema(body.schema)
+        if body.questions is not None:
+            answers = [
+                self._answered(q.question, await self._ask(q.question, q.options, q.normalize))
+                for q in body.questions
+            ]
+            return ScoreAnswers(
+                object=f"{self.kind}.answers",
+                model=self.service.model_id,
+                answers=answers,
+                usage=self.counts.usage(),
+            )
+        one = self._answered(None, await self._ask(body.question, body.options or [], None))
+        return ScoreChoice(
+            object=f"{self.kind}.choice",
+            model=self.service.model_id,
+            answer=one.answer,
+            entropy=one.entropy,
+            choices=one.choices,
+            warnings=one.warnings,
+            usage=self.counts.usage(),
+        )
+
+    async def _schema(self, schema: Mapping[str, Sequence[Any]]) -> ScoreSchema:
+        """The object is written field by field, each after what was chosen before it."""
+        task = self.body.task or f"Answer with a JSON object with the keys {', '.join(schema)}."
+        begun, chosen, fields = "{", dict[str, Any](), list[FieldScore]()
+        for name, values in schema.items():
+            begun += f"{', ' if chosen else ''}{json.dumps(name, ensure_ascii=False)}: "
+            options = [json.dumps(value, ensure_ascii=False) for value in values]
+            scores = await self._ask(task, options, None, begun)
+            best = scores.choices.index(scores.best)
+            begun, chosen[name] = begun + options[best], values[best]
+            fields.append(
+                FieldScore(
+                    field=name,
+                    value=values[best],
+                    p=scores.best.p,
+                    entropy=scores.entropy,
+                    choices=_choices(scores),
+                    warnings=list(scores.warnings),
+                )
+            )
+        return ScoreSchema(
+            object=f"{self.kind}.schema",
+            model=self.service.model_id,
+            json=chosen,
+            fields=fields,
+            usage=self.counts.usage(),
+        )
+
+    async def _ask(
+        self,
+        question: str | None,
+        options: Sequence[str],
+        normalize: Normalize | None,
+        begun: str = "",
+    ) -> Scores:
+        service, inbox = self.service, self.service.inbox()
+        sink, deadline = inbox.sink(0), service.deadline()
+        context, chat = self._context(question)
+        make = partial(
+            service.llm.score_request,
+            context,
+            options,
+            normalize=normalize or self.body.normalize,
+            sink=sink,
+            deadline=deadline,
+            begun=begun,
+            **chat,
+        )
+        scoring: Scoring = await service.work(make)
+        exchange = service.exchange([scoring], inbox)
+        exchange.start()
+        with service.answering(exchange):
+            async with aclosing(exchange.events(_POLL_SECONDS)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    if event is not None and hasattr(event[1], "choices"):
+                        scores = cast("Scores", event[1])
+        self.counts.add(scores)
+        return scores
+
+    def _context(self, question: str | None) -> tuple[str | None, dict[str, Any]]:
+        """Text as it is where there is no question; with one, a conversation where the model knows
+        how, in which the answer comes at once."""
+        body, llm = self.body, self.service.llm
+        if body.messages is not None:
+            messages = [as_template_takes(message) for message in body.messages]
+            if question is not None:
+                messages.append({"role": "user", "content": question})
+            return None, {"messages": messages, "thinking": False}
+        if question is None:
+            return body.state, {}
+        text = f"{body.state}\n\n{question}"
+        if llm.chat_format is None:
+            return f"{text}\n", {}
+        return None, {"messages": [{"role": "user", "content": text}], "thinking": False}
+
+    def _answered(self, question: str | None, scores: Scores) -> Answered:
+        return Answered(
+            question=question,
+            answer=scores.best.option,
+            entropy=scores.entropy,
+            choices=_choices(scores),
+            warnings=list(scores.warnings),
+        )
+
+
+def _choices(scores: Scores) -> list[ScoredChoice]:
+    return [
+        ScoredChoice(
+            option=choice.option,
+            p=choice.p,
+            logprob=choice.logprob,
+            mean_logprob=choice.mean_logprob,
+            tokens=choice.tokens,
+        )
+        for choice in scores.choices
+    ]

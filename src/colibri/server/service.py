@@ -1,0 +1,146 @@
+"""What the endpoints share: the model once it is loaded, who is being answered, whether the server
+is about to end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from colibri.config import ServerConfig
+from colibri.server.errors import ApiError
+from colibri.server.live import Asked, Exchange, Inbox
+from colibri.server.metrics import Metrics
+from colibri.server.profile import SampledClock
+
+if TYPE_CHECKING:
+    from colibri.llm import LLM
+
+T = TypeVar("T")
+State = Literal["loading", "ready", "draining"]
+_BUSY_SECONDS = 5  # to come again after, while the model loads or the server ends
+
+
+class Service:
+    """sampling: what the operator set of SamplingParams."""
+
+    def __init__(self, config: ServerConfig, sampling: dict[str, Any] | None = None) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self.state: State = "loading"
+        self.started = int(time.time())
+        self.model_id = config.model_id or ""
+        self.fingerprint = ""
+        self.stop_token: str | None = None
+        self.stop: Callable[[], None] = self.drain
+        self.clock = SampledClock()
+        self.drained = asyncio.Event()
+        self._sampling = sampling or {}
+        self._llm: LLM | None = None
+        self._exchanges: set[Exchange] = set()
+        # Tokenising, templates and grammars; none of it may keep the event loop from its work.
+        self._workers = ThreadPoolExecutor(2, thread_name_prefix="colibri-http")
+
+    def loaded(self, llm: LLM, name: str) -> None:
+        self._llm = llm
+        self.model_id = self.config.model_id or name
+        self.fingerprint = f"fp_{hashlib.sha256(llm.load_line.encode()).hexdigest()[:12]}"
+        self.default_params = replace(llm.default_params, **self._sampling)
+        self.metrics.watch(llm)
+        self.clock.watch(llm.experts)
+        if self.state == "loading":
+            self.state = "ready"
+
+    @property
+    def llm(self) -> LLM:
+        if self._llm is None or self.state != "ready":
+            raise self.unready()
+        return self._llm
+
+    @property
+    def any_llm(self) -> LLM | None:
+        """Also while the server ends."""
+        return self._llm
+
+    def unready(self) -> ApiError:
+        says = "the model is being loaded" if self.state == "loading" else "the server is stopping"
+        after = {"retry-after": str(_BUSY_SECONDS)}
+        return ApiError(503, says, code=self.state, headers=after)
+
+    def check_model(self, name: str | None) -> None:
+        if name is not None and name != self.model_id:
+            raise ApiError(
+                404,
+                f"there is no model {name[:100]!r} here; this server has {self.model_id!r} "
+                "(--model-id gives it another name)",
+                param="model",
+                code="model_not_found",
+            )
+
+    def default(self, field: str) -> Any:
+        """What the operator or the model's makers set of SamplingParams; None: neither did."""
+        if field in self._sampling:
+            return self._sampling[field]
+        own = self.llm.container.generation_config
+        return getattr(self.default_params, field) if own.get(_OWN.get(field, field)) else None
+
+    async def work(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._workers, function)
+
+    def deadline(self) -> float | None:
+        seconds = self.config.request_timeout
+        return None if seconds is None else time.monotonic() + seconds
+
+    def inbox(self) -> Inbox:
+        return Inbox(asyncio.get_running_loop())
+
+    def exchange(self, asked: Sequence[Any], inbox: Inbox) -> Exchange:
+        return Exchange(asked, inbox, self._submit)
+
+    def _submit(self, asked: Asked) -> None:
+        self.llm.submit(asked)  # type: ignore[arg-type]  # what llm.request() made
+
+    @contextmanager
+    def answering(self, exchange: Exchange) -> Iterator[None]:
+        """An HTTP request is being answered; the server does not end meanwhile."""
+        self._exchanges.add(exchange)
+        try:
+            yield
+        finally:
+            self._exchanges.discard(exchange)
+            self._check_drained()
+
+    @property
+    def active(self) -> int:
+        return len(self._exchanges)
+
+    def drain(self) -> None:
+        """No new requests; `drained` is set when the last answer has ended."""
+        self.state = "draining"
+        self._check_drained()
+
+    def abort(self) -> None:
+        """End what is still being answered."""
+        for exchange in list(self._exchanges):
+            exchange.abort(self.unready())
+
+    def close(self) -> None:
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _check_drained(self) -> None:
+        if self.state == "draining" and not self._exchanges:
+            self.drained.set()
+
+
+_OWN = {"max_tokens": "max_new_tokens"}
+
+
+def name_of(model: str | None) -> str:
+    """What a model is called by its directory."""
+    return "colibri-demo" if model is None else Path(model).absolute().name

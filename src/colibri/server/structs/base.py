@@ -1,0 +1,74 @@
+"""Kinds of values that several requests share."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Tokens = Annotated[int, Meta(ge=1)]
+Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Bias = Annotated[float, Meta(ge=-100, le=100)]
+StopText = Annotated[str, Meta(min_length=1)]
+Stop = StopText | Annotated[list[StopText], Meta(max_length=16)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a request: what it does not name is refused."""
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """Of an answer."""
+
+
+class StreamOptions(Input, frozen=True, kw_only=True):
+    include_usage: bool = False
+    include_obfuscation: bool | None = None
+
+
+class Sampling(Input, frozen=True, kw_only=True):
+    """Fields of both of OpenAI's endpoints. What is not given is the model's own default."""
+
+    model: str | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[Annotated[int, Meta(ge=0, le=2**31 - 1)], Bias] | None = None
+    seed: Seed | None = None
+    stop: Stop | None = None
+    n: Annotated[int, Meta(ge=1, le=16)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    # Of other local servers.
+    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    min_p: Share | None = None
+    repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] | None = None
+    ignore_eos: bool | None = None
+    # Say who asks, and change nothing of an answer.
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    metadata: dict[str, str] | None = None
+
+    @property
+    def streams(self) -> bool:
+        return bool(self.stream)
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+class CachedTokens(Output, frozen=True, kw_only=True):
+    cached_tokens: int
+
+
+class Usage(Output, frozen=True, kw_only=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens

@@ -1,0 +1,132 @@
+"""Clients that leave, at every stage: their answers are not computed any further, others are."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Any
+
+import httpx
+import pytest
+from server_kit import Running, raw_request, serving
+
+from colibri import LLM
+
+ENDLESS = b'{"prompt":"The fox","max_tokens":1900,"ignore_eos":true,"stream":%s}'
+
+
+def reset(sock: socket.socket) -> None:
+    """Closes with a RST."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def decoded(server: Running) -> int:
+    llm = server.service.any_llm
+    assert llm is not None
+    return llm.stats().decode_tokens
+
+
+def await_running(server: Running, tokens: int) -> None:
+    """Until an answer has so many tokens."""
+    llm = server.service.any_llm
+    assert llm is not None
+    until = time.monotonic() + 20
+    while not any(request.new_tokens >= tokens for request in llm.status().running):
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("stream", [b"true", b"false"])
+@pytest.mark.parametrize("leave", [reset, socket.socket.close])
+def test_leaving_in_the_middle_ends_the_answer(server: Running, stream: bytes, leave: Any) -> None:
+    """B070, B071: streamed or not, and long before its last token."""
+    sock = server.connect()
+    sock.sendall(raw_request("/v1/completions", ENDLESS % stream))
+    await_running(server, 3)
+    before = decoded(server)
+    leave(sock)
+    server.await_idle()
+    assert decoded(server) - before < 1000
+
+
+def test_leaving_during_prefill(llm: LLM) -> None:
+    """B070: before the first token."""
+    with serving(llm) as server:
+        prompt = " ".join(f"word{i}" for i in range(450))
+        sock = server.connect()
+        body = b'{"prompt":"%s","max_tokens":500,"ignore_eos":true}' % prompt.encode()
+        sock.sendall(raw_request("/v1/completions", body))
+        until = time.monotonic() + 20
+        while not llm.status().running:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        before = decoded(server)
+        reset(sock)
+        server.await_idle()
+        assert decoded(server) - before < 400
+
+
+def test_who_left_while_waiting_is_never_started(llm: LLM) -> None:
+    """B072."""
+    with serving(llm) as server:
+        holder = server.connect()
+        holder.sendall(raw_request("/v1/completions", ENDLESS % b"true"))
+        await_running(server, 2)
+        waiting = [server.connect() for _ in range(3)]
+        for sock in waiting:
+            sock.sendall(raw_request("/v1/completions", ENDLESS % b"false"))
+        until = time.monotonic() + 20
+        while llm.status().waiting < 3:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        started = llm.status().stats.started
+        for sock in waiting:
+            reset(sock)
+        while llm.status().waiting:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        reset(holder)
+        server.await_idle()
+        assert llm.status().stats.started == started
+
+
+def test_leaving_before_the_request_is_whole(server: Running) -> None:
+    for part in (b"", b"POST /v1/co", raw_request("/v1/completions", ENDLESS % b"true")[:-5]):
+        sock = server.connect()
+        sock.sendall(part)
+        reset(sock)
+    with httpx.Client(base_url=server.url) as http:
+        assert http.get("/health/ready").status_code == 200
+    server.await_idle()
+
+
+def test_fifty_resets_in_the_middle_of_streams(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B071: the server lives, without a traceback, and every slot is free."""
+    for at in range(50):
+        sock = server.connect()
+        sock.sendall(raw_request("/v1/completions", ENDLESS % b"true"))
+        received = b""
+        while received.count(b"data:") < at % 4:
+            received += sock.recv(4096)
+        reset(sock)
+    server.await_idle()
+    with httpx.Client(base_url=server.url, timeout=20) as http:
+        answer = http.post("/v1/completions", json={"prompt": "A cat", "max_tokens": 2})
+        assert answer.status_code == 200
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_others_go_on_when_one_leaves(server: Running) -> None:
+    body = {"prompt": "A cat", "seed": 2, "max_tokens": 30}
+    with httpx.Client(base_url=server.url, timeout=20) as http:
+        alone = http.post("/v1/completions", json=body).json()["choices"]
+        sock = server.connect()
+        sock.sendall(raw_request("/v1/completions", ENDLESS.replace(b"1900", b"200") % b"true"))
+        await_running(server, 1)
+        reset(sock)
+        assert http.post("/v1/completions", json=body).json()["choices"] == alone
+    server.await_idle()
