@@ -143,6 +143,17 @@ def test_the_least_recently_used_goes_first(pool: StatePool) -> None:
     assert [match is not None for match in kept] == [True, False, True]
 
 
+def test_an_answer_that_may_be_long_drives_nothing_out_before_it_is(pool: StatePool) -> None:
+    pool.give_back(use(pool.take(300), 300))
+    held = pool.take(CONTEXT, surely=100)
+    held.reach(700)
+    pool.make_room()
+    assert pool.kept_tokens == 300
+    held.reach(701)
+    pool.make_room()
+    assert pool.kept_tokens == 0
+
+
 def test_nothing_is_kept_where_nothing_shall_be() -> None:
     pool = StatePool(new_state, CONTEXT, keep=False)
     pool.give_back(use(pool.take(60), 50))

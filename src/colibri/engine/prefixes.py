@@ -18,7 +18,7 @@ class Prefixes:
     def sequence(self, request: Request, sampler: Sampler, limit: int) -> Sequence:
         """A sequence of so many positions at most, with what is known of its prompt."""
         match = self._match(request)
-        held = self._states.take(limit, match)
+        held = self._states.take(limit, match, len(request.prompt_ids))
         sequence = Sequence(request, held, sampler, limit)
         if self._states.keeps and not held.state.trimmable:
             self._mark(sequence, match)

@@ -81,18 +81,19 @@ class StatePool:
                 found = Match(held, length, shared)
         return found
 
-    def take(self, tokens: int, match: Match | None = None) -> Held:
+    def take(self, tokens: int, match: Match | None = None, surely: int | None = None) -> Held:
         """A state for a sequence of so many positions, has_room() was asked: empty, or as far as
-        the match goes."""
+        the match goes. surely: of them, those that will be used, if not all."""
+        surely = tokens if surely is None else surely
         if match is not None and self._may_take_over(match, tokens):
             held = match.source
             self._idle.remove(held)
             held.rewind(match.length, match.shared)
         elif match is not None and self._fits_beside(match):
-            held = self._empty(tokens, match.source)
+            held = self._empty(tokens, surely, match.source)
             held.copy_from(match.source, match.length, match.shared)
         else:
-            held = self._empty(tokens, None)
+            held = self._empty(tokens, surely, None)
         held.tokens = tokens
         self._use(held)
         self._lent.append(held)
@@ -166,9 +167,9 @@ class StatePool:
         is asked for would keep other sequences out."""
         return min(self._free(), max(tokens, self._context // 4))
 
-    def _empty(self, tokens: int, spare: Held | None) -> Held:
+    def _empty(self, tokens: int, surely: int, spare: Held | None) -> Held:
         """An empty state, never `spare`: one that is, one that must go anyway, or a new one."""
-        fitting = [held for held in self._reusable(tokens, spare) if held is not spare]
+        fitting = [held for held in self._reusable(tokens, surely, spare) if held is not spare]
         if not fitting:
             return Held(self._new_state(self._context))
         held = max(fitting, key=lambda held: held.state.touched)
@@ -176,11 +177,11 @@ class StatePool:
         held.clear()
         return held
 
-    def _reusable(self, tokens: int, spare: Held | None) -> Iterator[Held]:
+    def _reusable(self, tokens: int, surely: int, spare: Held | None) -> Iterator[Held]:
         most = self._most(tokens)
         fitting = [held for held in self._idle if held.state.touched <= most]
         yield from (held for held in fitting if len(held) == 0)
-        if self._taken() + tokens + self._overhead > self._all:
+        if self._taken() + surely + self._overhead > self._all:
             oldest = min((h for h in self._idle if h is not spare), key=_last_use, default=None)
             if oldest in fitting:
                 yield oldest
