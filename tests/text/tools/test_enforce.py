@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from grammar_kit import END, favour, grammars, text_of, tokenizer, write
 from hypothesis import given, settings
+from schema_kit import ANY_SCHEMA
 
 from colibri.errors import GrammarError
 from colibri.grammar.answers import AnswerForm, CallRules
@@ -111,6 +112,31 @@ def test_any_seed(form: str, seed: int, key: str) -> None:
     ids, whole = write(at, seed, temperature=2.0, bias=ENDS)
     if whole:
         [call] = read(form, text_of(ids), tools)[1]
+        jsonschema.validate(call.parsed(), schema)
+
+
+NAMES = st.from_regex(r"\A[a-z_]{1,6}\Z")
+
+
+@given(
+    st.sampled_from(FORMS),
+    st.dictionaries(NAMES, ANY_SCHEMA, min_size=1, max_size=2),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=40, deadline=None)
+def test_any_schema(form: str, properties: Any, required: bool, seed: int) -> None:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required else [],
+    }
+    tools = [tool("f", schema)]
+    at = grammars().matcher(AnswerForm(calls=rules_of(form, tools, several=False)))
+    ids, whole = write(at, seed, temperature=1.5, bias=ENDS, limit=200)
+    if whole:
+        text, [call] = read(form, text_of(ids), tools)
+        assert text == ""
         jsonschema.validate(call.parsed(), schema)
 
 
