@@ -13,6 +13,7 @@ namespace {
 
 using In = Array<const float>;
 using Out = Array<float>;
+constexpr int64_t kMostPooled = 1 << 16;
 using Cache = Strided<const float>;  // rows of a cache: only the last dimension must be contiguous
 
 void check_positions(const Array<const int64_t>& positions, int64_t rows, int64_t keys) {
@@ -65,22 +66,38 @@ void bind_attend(nb::module_& m) {
 }
 
 void bind_index(nb::module_& m) {
-  m.def("index_scores_select", [](In iq, In w, Cache ik, Array<const int64_t> positions, Array<int32_t> out) {
+  m.def("index_scores_select", [](In iq, In w, Cache ik, Array<const int64_t> positions, int64_t pool, Array<int32_t> out) {
     require(iq.ndim() == 3 && iq.shape(1) > 0 && iq.shape(2) > 0 && ik.ndim() == 2 && ik.stride(1) == 1 && ik.stride(0) >= 0,
             "the indexer takes iq [rows, heads, dim] and ik [keys, dim], each row contiguous");
     auto rows = (int64_t)iq.shape(0);
-    Indexer a{iq.data(), w.data(), ik.data(), 0, ik.stride(0), (int64_t)iq.shape(1), (int64_t)iq.shape(2)};
+    Indexer a{iq.data(), w.data(), ik.data(), 0, ik.stride(0), (int64_t)iq.shape(1), (int64_t)iq.shape(2), pool};
     require((int64_t)ik.shape(1) == a.dim && has_shape(w, {rows, a.heads}), "w must be [rows, heads], ik must have iq's dim");
-    require(out.ndim() == 2 && (int64_t)out.shape(0) == rows && out.shape(1) > 0, "out must be [rows, topk]");
-    check_positions(positions, rows, (int64_t)ik.shape(0));
+    require(pool > 0 && pool <= kMostPooled, "a key must stand for 1 .. " + std::to_string(kMostPooled) + " positions");
+    require(out.ndim() == 2 && (int64_t)out.shape(0) == rows, "out must be [rows, topk + pool - 1]");
+    int64_t kept = ((int64_t)out.shape(1) + 1) / pool - 1;
+    require(kept > 0 && (int64_t)out.shape(1) == kept * pool + pool - 1, "topk must be a multiple of pool above 0");
+    check_positions(positions, rows, (int64_t)ik.shape(0) * pool + pool - 1);
     int64_t bad;
     {
       Released released;
-      bad = index_select(a, positions.data(), rows, (int64_t)out.shape(1), out.data());
+      bad = index_select(a, positions.data(), rows, kept, out.data());
     }
     refuse_row(bad, "an indexer score is not finite");
   }, nb::arg("iq").noconvert(), nb::arg("w").noconvert(), nb::arg("ik").noconvert(), nb::arg("positions").noconvert(),
-     nb::arg("out").noconvert());
+     "pool"_a, nb::arg("out").noconvert());
+}
+
+void bind_pool(nb::module_& m) {
+  m.def("pool_keys", [](In rows, In bias, Out out) {
+    require(rows.ndim() == 3 && rows.shape(1) == 2 && bias.ndim() == 2 && bias.size() > 0,
+            "pool_keys takes rows [pools * pool, 2, dim] and bias [pool, dim]");
+    auto pool = (int64_t)bias.shape(0), dim = (int64_t)bias.shape(1), pools = (int64_t)rows.shape(0) / pool;
+    require((int64_t)rows.shape(2) == dim && (int64_t)rows.shape(0) == pools * pool,
+            "the rows must have bias's dim, and divide into pools");
+    require(has_shape(out, {pools, dim}), "out must be [pools, dim]");
+    Released released;
+    pool_keys({rows.data(), bias.data(), out.data(), pool, dim}, pools);
+  }, nb::arg("rows").noconvert(), nb::arg("bias").noconvert(), nb::arg("out").noconvert());
 }
 
 }  // namespace
@@ -88,6 +105,7 @@ void bind_index(nb::module_& m) {
 void bind_attention(nb::module_& m) {
   bind_attend(m);
   bind_index(m);
+  bind_pool(m);
 }
 
 }  // namespace coli

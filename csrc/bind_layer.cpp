@@ -55,7 +55,8 @@ void py_norm_project(const Floats& x, const Floats& y, bool add, const NormHandl
   project(outputs, s.y, s.rows, p.planes);
 }
 
-void py_swiglu(const In<float, 2>& x, const Projections& gate_up, const Projections& down, const Floats& out) {
+void py_swiglu(const In<float, 2>& x, const Projections& gate_up, const Projections& down, float limit, const Floats& out) {
+  require(limit > 0, "the limit must be positive");
   require(gate_up.affine.size() == 2 && gate_up.planes == down.planes, "swiglu takes gate and up, and down alike");
   const Affine &gate = gate_up.affine[0], &up = gate_up.affine[1];
   require(rows_of(gate.weights) == rows_of(up.weights), "gate and up must have the same number of rows");
@@ -63,7 +64,7 @@ void py_swiglu(const In<float, 2>& x, const Projections& gate_up, const Projecti
   require(out.shape(0) == x.shape(0), "out has the wrong shape");
   const Affine& last = only(down, rows_of(gate.weights), (int64_t)out.shape(1), "down does not fit gate and out");
   Released released;
-  swiglu(gate, up, last, x.data(), (int64_t)x.shape(0), down.planes, out.data());
+  swiglu(gate, up, last, limit, x.data(), (int64_t)x.shape(0), down.planes, out.data());
 }
 
 struct RouteRule {
@@ -123,7 +124,7 @@ void bind_layer(nb::module_& m) {
   m.def("project", &py_project, nb::arg("x").noconvert(), nb::arg("ws"), nb::arg("outs").noconvert());
   m.def("norm_project", &py_norm_project, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("add"),
         nb::arg("norm"), nb::arg("ws"), nb::arg("outs").noconvert());
-  m.def("swiglu", &py_swiglu, nb::arg("x").noconvert(), nb::arg("gate_up"), nb::arg("down"),
+  m.def("swiglu", &py_swiglu, nb::arg("x").noconvert(), nb::arg("gate_up"), nb::arg("down"), nb::arg("limit"),
         nb::arg("out").noconvert());
   m.def("norm_route", &py_norm_route, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("add"),
         nb::arg("norm"), nb::arg("gate"), nb::arg("rule"), nb::arg("ids").noconvert(), nb::arg("weights").noconvert());

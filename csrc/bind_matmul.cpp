@@ -11,6 +11,7 @@ namespace coli {
 void bind_moe(nanobind::module_& m);
 void bind_layer(nanobind::module_& m);
 void bind_delta(nanobind::module_& m);
+void bind_hyper(nanobind::module_& m);
 
 namespace {
 
@@ -101,6 +102,7 @@ void bind_matmul(nb::module_& m) {
   bind_moe(m);
   bind_layer(m);
   bind_delta(m);
+  bind_hyper(m);
 }
 
 }  // namespace coli

@@ -31,6 +31,7 @@ struct Layer {  // the arguments that all calls share
   bool packed;
   int scheme;
   int64_t inner;
+  float limit;
   const In<uint64_t, 2>& parts;
   const In<float, 2>& multipliers;
   const In<int32_t, 2>& ids;
@@ -46,6 +47,7 @@ struct Layer {  // the arguments that all calls share
     if (packed) scheme_of(scheme);
     else require(scheme >= 0 && scheme <= 2, "unknown dense type");
     require(planes == 1 || planes == 2, "planes must be 1 or 2");
+    require(limit > 0, "the limit must be positive");
     require(hidden() > 0 && inner > 0, "hidden and inner must be positive");
     require(parts.shape(1) == 3 && multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3,
             "parts and mults must be [experts, 3]");
@@ -57,7 +59,7 @@ struct Layer {  // the arguments that all calls share
     pairs.count(ids.data(), tokens(), k(), (int64_t)parts.shape(0));
     pairs.build(ids.data(), weights.data(), tokens(), k(), parts.data(), multipliers.data(), some);
     MoeArgs a{};
-    a.scheme = scheme, a.hidden = hidden(), a.inner = inner;
+    a.scheme = scheme, a.hidden = hidden(), a.inner = inner, a.limit = limit;
     a.parts = pairs.parts.data(), a.multipliers = pairs.multipliers.data();
     a.pair_start = pairs.start.data(), a.pair_row = pairs.row.data(), a.pair_weight = pairs.weight.data();
     a.pair_out = by_pair ? pairs.place.data() : nullptr;
@@ -68,10 +70,10 @@ struct Layer {  // the arguments that all calls share
 };
 
 // All of a step's experts at once; returns how many distinct ones there are.
-int64_t py_moe_all(bool packed, int scheme, int64_t inner, const In<uint64_t, 2>& parts, const In<float, 2>& multipliers,
-                   const In<int32_t, 2>& ids, const In<float, 2>& weights, const In<float, 2>& x, int planes,
-                   const Out<float, 2>& y) {
-  Layer layer{packed, scheme, inner, parts, multipliers, ids, weights, x, planes};
+int64_t py_moe_all(bool packed, int scheme, int64_t inner, float limit, const In<uint64_t, 2>& parts,
+                   const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
+                   const In<float, 2>& x, int planes, const Out<float, 2>& y) {
+  Layer layer{packed, scheme, inner, limit, parts, multipliers, ids, weights, x, planes};
   layer.check();
   require(y.shape(0) == x.shape(0) && y.shape(1) == x.shape(1), "y has the wrong shape");
   Released released;
@@ -82,10 +84,11 @@ int64_t py_moe_all(bool packed, int scheme, int64_t inner, const In<uint64_t, 2>
 }
 
 // Some of a step's experts: into a row a pair, or added to y.
-void py_moe_some(bool packed, int scheme, int64_t inner, const In<uint64_t, 2>& parts, const In<float, 2>& multipliers,
-                 const In<int32_t, 2>& ids, const In<float, 2>& weights, const std::vector<int64_t>& experts,
-                 const In<float, 2>& x, int planes, const Out<float, 2>& y, bool by_pair) {
-  Layer layer{packed, scheme, inner, parts, multipliers, ids, weights, x, planes};
+void py_moe_some(bool packed, int scheme, int64_t inner, float limit, const In<uint64_t, 2>& parts,
+                 const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
+                 const std::vector<int64_t>& experts, const In<float, 2>& x, int planes, const Out<float, 2>& y,
+                 bool by_pair) {
+  Layer layer{packed, scheme, inner, limit, parts, multipliers, ids, weights, x, planes};
   layer.check();
   require(y.shape(0) >= (by_pair ? ids.size() : x.shape(0)) && y.shape(1) == x.shape(1), "y has the wrong shape");
   if (experts.empty()) return;
@@ -127,12 +130,13 @@ void py_combine(const In<float, 2>& pairs, const In<int32_t, 2>& ids, const In<f
 }  // namespace
 
 void bind_moe(nb::module_& m) {
-  m.def("moe_all", &py_moe_all, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("parts").noconvert(),
-        nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(), nb::arg("topk_weights").noconvert(),
-        nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert());
-  m.def("moe_some", &py_moe_some, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("parts").noconvert(),
-        nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(), nb::arg("topk_weights").noconvert(),
-        nb::arg("experts"), nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert(), nb::arg("by_pair"));
+  m.def("moe_all", &py_moe_all, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("limit"),
+        nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
+        nb::arg("topk_weights").noconvert(), nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert());
+  m.def("moe_some", &py_moe_some, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("limit"),
+        nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
+        nb::arg("topk_weights").noconvert(), nb::arg("experts"), nb::arg("x").noconvert(), nb::arg("planes"),
+        nb::arg("y").noconvert(), nb::arg("by_pair"));
   m.def("experts_of", &py_experts_of, nb::arg("topk_ids").noconvert(), nb::arg("num_experts"));
   m.def("combine", &py_combine, nb::arg("pairs").noconvert(), nb::arg("topk_ids").noconvert(),
         nb::arg("topk_weights").noconvert(), nb::arg("y").noconvert());

@@ -61,11 +61,12 @@ void bind_rows(nb::module_& m) {
 }
 
 void bind_elements(nb::module_& m) {
-  m.def("silu_mul", [](In gate, In up, Out out) {
+  m.def("silu_mul", [](In gate, In up, float limit, Out out) {
     require(same_shape(gate, up) && same_shape(gate, out), "gate, up and out must have one shape");
+    require(limit > 0, "the limit must be positive");
     Released released;
-    silu_mul(gate.data(), up.data(), out.data(), (int64_t)gate.size());
-  }, nb::arg("gate").noconvert(), nb::arg("up").noconvert(), nb::arg("out").noconvert());
+    silu_mul(gate.data(), up.data(), limit, out.data(), (int64_t)gate.size());
+  }, nb::arg("gate").noconvert(), nb::arg("up").noconvert(), "limit"_a, nb::arg("out").noconvert());
   m.def("sigmoid", [](In x, Out out) {
     require(same_shape(x, out), "out must have the shape of x");
     Released released;

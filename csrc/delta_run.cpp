@@ -15,7 +15,7 @@ constexpr int64_t kGrain = 1 << 14;  // elements worth another thread
 
 void start_from_zero(const DeltaShape& s, DeltaPart& part) {
   if (part.before.matrix) return;
-  std::memset(part.after.window, 0, sizeof(float) * (size_t)((s.taps - 1) * s.channels()));
+  std::fill_n(part.after.window, (s.taps - 1) * s.channels(), 0.f);  // perhaps null, for none
   std::memset(part.after.matrix, 0, sizeof(float) * (size_t)(s.heads * s.key_dim * s.value_dim));
   part.before = part.after;
 }

@@ -113,7 +113,7 @@ void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
       for (int64_t row = row0; row < row1; row += 16) {
         int n = (int)(row1 - row < 16 ? row1 - row : 16);
         f32x16 g = load_n(gate[t - p] + (row - row0), n), u = load_n(up[t - p] + (row - row0), n);
-        store_n(a.inner_f32 + t * a.inner + row, mul(silu(g), u), n);
+        store_n(a.inner_f32 + t * a.inner + row, swiglu(g, u, set1(a.limit)), n);
       }
   }
 }

@@ -60,14 +60,14 @@ void project(std::span<const Output> outputs, const float* x, int64_t rows, int 
     if (out.of.bias) add_bias(out.y, out.of.bias, rows, rows_of(out.of.weights));
 }
 
-void swiglu(const Affine& gate, const Affine& up, const Affine& down, const float* x, int64_t rows, int planes,
-            float* out) {
+void swiglu(const Affine& gate, const Affine& up, const Affine& down, float limit, const float* x, int64_t rows,
+            int planes, float* out) {
   int64_t inner = rows_of(gate.weights);
   Scratch<2> scratch(2 * rows * inner * (int64_t)sizeof(float));
   float *g = (float*)(void*)scratch.data(), *u = g + rows * inner;
   Output both[] = {{gate, g}, {up, u}}, last[] = {{down, out}};
   project(both, x, rows, planes);
-  silu_mul(g, u, g, rows * inner);
+  silu_mul(g, u, limit, g, rows * inner);
   project(last, g, rows, planes);
 }
 

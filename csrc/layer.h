@@ -34,9 +34,9 @@ struct Output {
 // Each y = weights x + bias; the weights agree on the inputs.
 void project(std::span<const Output> outputs, const float* x, int64_t rows, int planes);
 
-// out = down(silu(gate x) * up x), the middle kept to itself.
-void swiglu(const Affine& gate, const Affine& up, const Affine& down, const float* x, int64_t rows, int planes,
-            float* out);
+// out = down(silu(gate x) * up x), the middle kept to itself; gate x at most the limit, up x within +-limit.
+void swiglu(const Affine& gate, const Affine& up, const Affine& down, float limit, const float* x, int64_t rows,
+            int planes, float* out);
 
 // What happens to queries, keys and values between the projections.
 struct Heads {

@@ -43,6 +43,7 @@ struct Part {
 struct MoeArgs {
   int scheme;  // of Scheme when packed, of Dtype when dense
   int64_t hidden, inner;
+  float limit;               // of SwiGLU's inputs; infinite: none
   const uint64_t* parts;     // [experts, 3] addresses of gate, up, down
   const float* multipliers;  // [experts, 3]
   const int64_t* pair_start;

@@ -102,9 +102,9 @@ int64_t exp_sum(const float* x, float* highest, double* sum, int64_t n, int64_t 
   return -1;
 }
 
-void silu_mul(const float* gate, const float* up, float* y, int64_t begin, int64_t end) {
+void silu_mul(const float* gate, const float* up, float limit, float* y, int64_t begin, int64_t end) {
   steps(end - begin, [&](int64_t i, int c) {
-    put(y + begin + i, mul(silu(get(gate + begin + i, c)), get(up + begin + i, c)), c);
+    put(y + begin + i, swiglu(get(gate + begin + i, c), get(up + begin + i, c), set1(limit)), c);
   });
 }
 

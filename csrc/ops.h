@@ -15,8 +15,9 @@ struct RowKernels {  // on rows [begin, end) of [rows, n]
                      int64_t end);
   int64_t (*softmax)(const float* x, float* y, int64_t n, int64_t begin, int64_t end);  // a row all -inf, or -1
   int64_t (*exp_sum)(const float* x, float* highest, double* sum, int64_t n, int64_t begin, int64_t end);  // the same
-  void (*silu_mul)(const float* gate, const float* up, float* y, int64_t begin, int64_t end);  // elements
-  void (*sigmoid)(const float* x, float* y, int64_t begin, int64_t end);                       // elements
+  // Elements: gate is held at most at the limit, up within +-limit.
+  void (*silu_mul)(const float* gate, const float* up, float limit, float* y, int64_t begin, int64_t end);
+  void (*sigmoid)(const float* x, float* y, int64_t begin, int64_t end);  // elements
 };
 
 struct Rope {
@@ -72,9 +73,18 @@ struct Indexer {
   const float* w;  // [rows, heads]
   const float* k;  // [S, dim] with a stride
   int64_t q_stride, k_stride, heads, dim;
+  int64_t pool;  // positions that a key stands for
+};
+// A key for each `pool` rows: channel by channel, their keys weighted by the softmax of gate + bias.
+struct KeyPool {
+  const float* rows;  // [pools * pool, key and gate, dim]
+  const float* bias;  // [pool, dim]
+  float* out;         // [pools, dim]
+  int64_t pool, dim;
 };
 struct IndexKernels {
   void (*scores)(const Indexer& a, int64_t row, float* scores, int64_t begin, int64_t end);  // keys
+  void (*pool_keys)(const KeyPool& a, int64_t begin, int64_t end);                            // pools
 };
 
 // One table a file and path.

@@ -1,5 +1,7 @@
-// Scores of the sparse-attention indexer: for one query row, sum over heads of w * relu(q . k).
+// The sparse-attention indexer. Scores: for one query row, the sum over heads of w * relu(q . k). Pooled keys: a weighted
+// mean of a few rows' keys in each channel.
 #include "ops.h"
+#include "ops_rows.h"
 #include "ops_tile.h"
 
 namespace coli::COLI_PATH {
@@ -33,8 +35,29 @@ void scores(const Indexer& a, int64_t row, float* out, int64_t begin, int64_t en
   }
 }
 
+// One pool's channels [i, i + count): the rows in order, their weights the exp of what they have below the highest.
+COLI_INLINE f32x16 pooled(const KeyPool& a, const float* rows, int64_t i, int count) {
+  f32x16 highest = set1(-kInf), mass = zero(), sum = zero();
+  for (int64_t j = 0; j < a.pool; j++)
+    highest = max(add(get(rows + (2 * j + 1) * a.dim + i, count), get(a.bias + j * a.dim + i, count)), highest);
+  for (int64_t j = 0; j < a.pool; j++) {
+    f32x16 gate = add(get(rows + (2 * j + 1) * a.dim + i, count), get(a.bias + j * a.dim + i, count));
+    f32x16 weight = exp(sub(gate, highest));
+    mass = add(mass, weight);
+    sum = fma(weight, get(rows + 2 * j * a.dim + i, count), sum);
+  }
+  return div(sum, mass);
+}
+
+void pool_keys(const KeyPool& a, int64_t begin, int64_t end) {
+  for (int64_t p = begin; p < end; p++)
+    steps(a.dim, [&](int64_t i, int count) {
+      put(a.out + p * a.dim + i, pooled(a, a.rows + 2 * p * a.pool * a.dim, i, count), count);
+    });
+}
+
 }  // namespace
 
-const IndexKernels index_kernels = {scores};
+const IndexKernels index_kernels = {scores, pool_keys};
 
 }  // namespace coli::COLI_PATH

@@ -55,9 +55,9 @@ void layer_norm(const float* x, const float* w, const float* bias, float eps, fl
   parallel_for(rows, rows_a_chunk(n), [&](int64_t b, int64_t e) { k.layer_norm(x, w, bias, eps, y, n, b, e); });
 }
 
-void silu_mul(const float* gate, const float* up, float* y, int64_t n) {
+void silu_mul(const float* gate, const float* up, float limit, float* y, int64_t n) {
   const auto& k = COLI_PICK(row_kernels);
-  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { k.silu_mul(gate, up, y, b, e); });
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { k.silu_mul(gate, up, limit, y, b, e); });
 }
 
 void sigmoid(const float* x, float* y, int64_t n) {

@@ -9,7 +9,7 @@ namespace coli {
 void rms_norm(const float* x, const float* w, float eps, float* y, int64_t rows, int64_t n);
 void add_rms_norm(float* x, float* y, const float* w, float eps, int64_t rows, int64_t n);
 void layer_norm(const float* x, const float* w, const float* b, float eps, float* y, int64_t rows, int64_t n);
-void silu_mul(const float* gate, const float* up, float* y, int64_t n);
+void silu_mul(const float* gate, const float* up, float limit, float* y, int64_t n);
 void sigmoid(const float* x, float* y, int64_t n);
 int64_t softmax(const float* x, float* y, int64_t rows, int64_t n);
 int64_t log_sum_exp(const float* x, double* y, int64_t rows, int64_t n);
@@ -23,7 +23,10 @@ void apply_rope(const Rope& a, int64_t rows);
 int64_t route(const Router& a, int64_t rows);
 
 void attend(const Attend& a, int64_t rows);
-// The topk best keys of 0 .. position of each row, ascending, then -1. Refuses a row with a non-finite score.
-int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t topk, int32_t* out);
+// The positions of the `kept` best keys of each row, ascending, then -1: of the keys all of whose positions are up to
+// the row's own; those behind the last such key follow. out [rows, kept * pool + pool - 1]. Refuses a row with a
+// non-finite score.
+int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t kept, int32_t* out);
+void pool_keys(const KeyPool& a, int64_t pools);
 
 }  // namespace coli

@@ -27,7 +27,7 @@ COLI_INLINE void dot_step(f32x16 (&s)[Q][K], const float* q, int64_t stride, con
   for (int n = 0; n < K; n++) k[n] = count == 16 ? load(key[n] + i) : load_first(key[n] + i, count);
 #pragma GCC unroll 16
   for (int m = 0; m < Q; m++) {
-    f32x16 x = load(q + m * stride + i);
+    f32x16 x = held(load(q + m * stride + i));
 #pragma GCC unroll 16
     for (int n = 0; n < K; n++) s[m][n] = fma(x, k[n], s[m][n]);
   }

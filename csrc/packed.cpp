@@ -140,6 +140,7 @@ void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
   auto* gate = (const uint8_t*)a.parts[3 * expert];
   auto* up = (const uint8_t*)a.parts[3 * expert + 1] + size;
   const float* m = a.multipliers + 3 * expert;
+  const f32x16 limit = set1(a.limit);
   for (int64_t p = a.pair_start[expert], end = a.pair_start[expert + 1]; p < end; p += step) {
     int n = (int)(end - p < step ? end - p : step);
     f32x16 act[kTile][4], g[kTile], u[kTile];
@@ -149,7 +150,7 @@ void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
         product({gate + 2 * block * size, scheme, m[0]}, a.x_q, a.pair_row + p, n, g);
         product({up + 2 * block * size, scheme, m[1]}, a.x_q, a.pair_row + p, n, u);
       }
-      for (int t = 0; t < n; t++) act[t][i] = block < blocks ? mul(silu(g[t]), u[t]) : zero();
+      for (int t = 0; t < n; t++) act[t][i] = block < blocks ? swiglu(g[t], u[t], limit) : zero();
     }
     for (int t = 0; t < n; t++) quantize_group(act[t], a.inner_q, p + t, group);
   }

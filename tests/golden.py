@@ -6,20 +6,37 @@ scripts/oracle writes fresh ones in the same shape.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scripts.oracle.reference import Reference, read
 
-FAMILIES = ("olmoe", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_5_moe", "glm_moe_dsa")
+FAMILIES = (
+    "olmoe",
+    "mixtral",
+    "qwen2_moe",
+    "qwen3_moe",
+    "qwen3_5_moe",
+    "glm_moe_dsa",
+    "glm5_next",
+)
 _TINY = Path(__file__).parent / "fixtures" / "tiny"
 
 
 def tiny(family: str) -> Path:
     """The directory of a family's checkpoint; read-only, copy it before changing anything."""
     return _TINY / family
+
+
+def text_config(family: str) -> dict[str, Any]:
+    """What config.json says of the text model, which may be a part of it."""
+    config: dict[str, Any] = json.loads((tiny(family) / "config.json").read_text("utf-8"))
+    text: dict[str, Any] = config.get("text_config", config)
+    return text
 
 
 def reference(family: str) -> Reference:

@@ -18,6 +18,7 @@ struct mask16 { __m256 a, b; };
 COLI_INLINE f32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 COLI_INLINE void store(float* p, f32x16 x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
 COLI_INLINE f32x16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+COLI_INLINE f32x16 held(f32x16 x) { return x; }
 COLI_INLINE f32x16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 // The first n (0..16) floats, zeros after: never reads past p + n.
 COLI_INLINE f32x16 load_first(const float* p, int n) {

@@ -16,6 +16,11 @@ struct mask16 { __mmask16 v; };
 
 COLI_INLINE f32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
 COLI_INLINE void store(float* p, f32x16 a) { _mm512_storeu_ps(p, a.v); }
+// x, in a register: or g++ loads it again for each use.
+COLI_INLINE f32x16 held(f32x16 x) {
+  asm("" : "+v"(x.v));
+  return x;
+}
 COLI_INLINE f32x16 set1(float a) { return {_mm512_set1_ps(a)}; }
 COLI_INLINE f32x16 zero() { return {_mm512_setzero_ps()}; }
 // The first n (0..16) floats, zeros after: never reads past p + n.

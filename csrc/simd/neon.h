@@ -23,6 +23,7 @@ COLI_INLINE void store(float* p, f32x16 a) {
   for (int i = 0; i < 4; i++) vst1q_f32(p + 4 * i, a.v[i]);
 }
 COLI_INLINE f32x16 set1(float a) { return each<f32x16>([=](int) { return vdupq_n_f32(a); }); }
+COLI_INLINE f32x16 held(f32x16 x) { return x; }
 COLI_INLINE f32x16 zero() { return set1(0.f); }
 // The first n (0..16) floats, zeros after: never reads past p + n.
 COLI_INLINE f32x16 load_first(const float* p, int n) {

@@ -24,6 +24,7 @@ template <class R, class F> COLI_INLINE R each(F f) {
 COLI_INLINE f32x16 load(const float* p) { f32x16 r; std::memcpy(r.v, p, 64); return r; }
 COLI_INLINE void store(float* p, f32x16 a) { std::memcpy(p, a.v, 64); }
 COLI_INLINE f32x16 set1(float a) { return each<f32x16>([&](int) { return a; }); }
+COLI_INLINE f32x16 held(f32x16 x) { return x; }
 COLI_INLINE f32x16 zero() { return set1(0.f); }
 // The first n (0..16) floats, zeros after: never reads past p + n.
 COLI_INLINE f32x16 load_first(const float* p, int n) { f32x16 r = zero(); std::memcpy(r.v, p, sizeof(float) * (size_t)n); return r; }

@@ -45,6 +45,11 @@ COLI_INLINE f32x16 silu(f32x16 x) {
   return div(x, add(set1(1.f), exp(sub(zero(), x))));
 }
 
+// silu(gate) * up, gate at most `limit` and up within +-limit; where that is infinite nothing changes. NaN stays.
+COLI_INLINE f32x16 swiglu(f32x16 gate, f32x16 up, f32x16 limit) {
+  return mul(silu(min(limit, gate)), max(sub(zero(), limit), min(limit, up)));
+}
+
 // 1 / (1 + exp(-x))
 COLI_INLINE f32x16 sigmoid(f32x16 x) {
   return div(set1(1.f), add(set1(1.f), exp(sub(zero(), x))));

@@ -19,7 +19,7 @@ import transformers
 from torch import nn
 
 from scripts.oracle.reference import Reference, write
-from scripts.oracle.shapes import FAMILIES, draw, released_style
+from scripts.oracle.shapes import FAMILIES, draw, released_style, vocabulary
 
 _CLASSES = {
     "olmoe": "Olmoe",
@@ -28,8 +28,10 @@ _CLASSES = {
     "qwen3_moe": "Qwen3Moe",
     "qwen3_5_moe": "Qwen3_5Moe",
     "glm_moe_dsa": "GlmMoeDsa",
+    "glm5_next": "Glm5Next",
 }
 _CONFIGS = {"qwen3_5_moe": "TextConfig"}
+_MODELS = {"glm5_next": "ForConditionalGeneration"}  # its text model has no class of its own
 _MAX_NEW = 6
 _ATTEMPTS = 50
 # A reference must not sit on the edge of a discrete choice (expert, selected position, token):
@@ -41,7 +43,8 @@ def _build(family: str, seed: int) -> nn.Module:
     name = _CLASSES[family]
     config_class = getattr(transformers, name + _CONFIGS.get(family, "Config"))
     config = config_class(**draw(family, seed), attn_implementation="eager")
-    return getattr(transformers, name + "ForCausalLM")(config).float().eval()
+    model_class = getattr(transformers, name + _MODELS.get(family, "ForCausalLM"))
+    return model_class(config).float().eval()
 
 
 def _floats(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -130,7 +133,7 @@ def _make(family: str, seed: int, out: Path) -> str:
         model = _build(family, seed)
         _randomise(model, g)
         length = int(torch.randint(17, 43, (1,), generator=g))
-        vocab = draw(family, seed)["vocab_size"]
+        vocab = vocabulary(draw(family, seed))
         prompt = torch.randint(3, vocab, (length,), generator=g).tolist()
         cast = _rounded(model)
         exact, rounded = [_checked_answer(m, prompt, g) for m in (model, cast)]

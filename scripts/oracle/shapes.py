@@ -188,6 +188,43 @@ def _glm_moe_dsa(r: random.Random, odd: bool) -> Config:
     }
 
 
+def _glm5_next(r: random.Random, odd: bool) -> Config:
+    """With a tower, which is not run. The limit is one that values reach."""
+    text = _glm_moe_dsa(r, odd)
+    for key in ("rope_parameters", "rope_interleave", "indexer_rope_interleave", "indexer_types"):
+        del text[key]
+    linear, full = "linear_attention", "indexed_attention"
+    pool, topk = r.choice([(4, 8), (3, 6), (2, 4)])
+    text |= {
+        "qk_rope_head_dim": 0,
+        "index_kpool": pool,
+        "index_topk": topk,
+        "indexer_types": ["full"] * 4,
+        "layer_types": [linear, full, linear, full] if odd else [linear, linear, full, linear],
+        "mlp_layer_types": ["dense", "dense" if odd else "sparse", "sparse", "sparse"],
+        "linear_attn_config": {
+            "head_dim": r.choice([12, 20]),
+            "num_heads": r.choice([2, 3]),
+            "short_conv_kernel_size": 4,
+            "gate_lower_bound": r.choice([-5.0, -2.0]),
+        },
+        "hc_mult": 4 if odd else 3,
+        "hc_eps": r.choice([1e-6, 1e-3]),
+        "hc_sinkhorn_iters": r.choice([20, 2]),
+        "swiglu_limit": r.choice([0.5, 10.0]),
+    }
+    vision = {
+        "depth": 1,
+        "hidden_size": 16,
+        "num_heads": 2,
+        "intermediate_size": 24,
+        "out_hidden_size": text["hidden_size"],
+        "projection_intermediate_size": 20,
+        "image_size": 56,
+    }
+    return {"text_config": text, "vision_config": vision}
+
+
 _DRAW: dict[str, Callable[[random.Random, bool], Config]] = {
     "olmoe": _olmoe,
     "mixtral": _mixtral,
@@ -195,6 +232,7 @@ _DRAW: dict[str, Callable[[random.Random, bool], Config]] = {
     "qwen3_moe": _qwen3_moe,
     "qwen3_5_moe": _qwen3_5_moe,
     "glm_moe_dsa": _glm_moe_dsa,
+    "glm5_next": _glm5_next,
 }
 FAMILIES = tuple(_DRAW)
 
@@ -204,8 +242,18 @@ def draw(family: str, seed: int) -> Config:
     return _DRAW[family](random.Random(f"{family}-{seed}"), bool(seed % 2))
 
 
+def vocabulary(config: Config) -> int:
+    return int(config.get("text_config", config)["vocab_size"])
+
+
 def released_style(config: Config) -> Config:
-    """The same values as released files spell them: rope_theta and rope_scaling, flat."""
+    """The same values as released files spell them: rope_theta and rope_scaling, flat; other names
+    of layer types."""
+    if "text_config" in config:
+        text = dict(config["text_config"])
+        names = {"indexed_attention": "full_attention"}
+        text["layer_types"] = [names.get(kind, kind) for kind in text["layer_types"]]
+        return config | {"text_config": text}
     rope = dict(config["rope_parameters"])
     old = {k: v for k, v in config.items() if k != "rope_parameters"}
     old["rope_theta"] = rope.pop("rope_theta")

@@ -64,6 +64,7 @@ def moe_all(
     packed: bool,
     scheme: int,
     inner: int,
+    limit: float,
     parts: _U64,
     multipliers: _F32,
     topk_ids: _I32,
@@ -76,6 +77,7 @@ def moe_some(
     packed: bool,
     scheme: int,
     inner: int,
+    limit: float,
     parts: _U64,
     multipliers: _F32,
     topk_ids: _I32,
@@ -146,7 +148,7 @@ def project(x: _F32, ws: Projections, outs: Sequence[_F32]) -> None: ...
 def norm_project(
     x: _F32, y: _F32, add: bool, norm: Norm, ws: Projections, outs: Sequence[_F32]
 ) -> None: ...
-def swiglu(x: _F32, gate_up: Projections, down: Projections, out: _F32) -> None: ...
+def swiglu(x: _F32, gate_up: Projections, down: Projections, limit: float, out: _F32) -> None: ...
 def grouped_attention(
     x: _F32, y: _F32, add: bool, norm: Norm, attention: GroupedAttention, rows: StepRows
 ) -> None: ...
@@ -192,6 +194,23 @@ def delta_mix(
     out: _F32,
 ) -> None: ...
 
+# Hyper-connections, wrapped by kernels/hyper.py.
+
+class HyperMix: ...  # keeps its arrays alive
+
+def hyper_mix(
+    fn: Matrix,
+    base: _F32,
+    scale: _F32,
+    streams: int,
+    iterations: int,
+    norm_eps: float,
+    eps: float,
+) -> HyperMix: ...
+def hyper_enter(mix: HyperMix, x: _F32, h: _F32, out: _F32) -> None: ...
+def hyper_leave(x: _F32, out: _F32, y: _F32) -> None: ...
+def hyper_mean(x: _F32, y: _F32) -> None: ...
+
 # Norms, rope, routing and attention.
 
 # Wrapped by kernels/{ops,routing,attention}.py.
@@ -206,7 +225,7 @@ def layer_norm(
 ) -> None: ...
 def softmax(x: _F32, out: _F32) -> None: ...
 def log_sum_exp(x: _F32, out: _F64) -> None: ...
-def silu_mul(gate: _F32, up: _F32, out: _F32) -> None: ...
+def silu_mul(gate: _F32, up: _F32, limit: float, out: _F32) -> None: ...
 def sigmoid(x: _F32, out: _F32) -> None: ...
 def rope_table(
     positions: _I64,
@@ -256,5 +275,7 @@ def index_scores_select(
     w: _F32,
     ik: _F32,
     positions: _I64,
+    pool: int,
     out: _I32,
 ) -> None: ...
+def pool_keys(rows: _F32, bias: _F32, out: _F32) -> None: ...

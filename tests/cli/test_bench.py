@@ -43,7 +43,7 @@ def test_a_recorded_routing_is_one_that_can_be_followed(coli, tmp_path):
     ("arguments", "code", "word"),
     [
         (("--shape", "gpt"), 2, "choose from"),
-        (("--shape", "glm-5.3-flash:4"), 3, "not supported yet"),
+        (("--shape", "glm-5.3-flash"), 2, "write glm-5.3-flash:LAYERS"),
         (("--shape", "olmoe-1b-7b", "-m", "x"), 2, "give one of them"),
         (("--routing", "most"), 2, "--routing"),
         (("--new-tokens", "1"), 2, "--new-tokens 1: at least 2"),

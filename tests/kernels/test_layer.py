@@ -67,8 +67,13 @@ def test_swiglu(kind):
     both, last = layer.Projector([gate, up]), layer.Projector([down])
     got = everywhere(lambda: layer.swiglu(x, both, last))
     assert_same(got, matmul(ops.silu_mul(matmul(x, gate), matmul(x, up)), down))
+    limited = everywhere(lambda: layer.swiglu(x, both, last, 0.3))
+    middle = ops.silu_mul(matmul(x, gate), matmul(x, up), limit=0.3)
+    assert_same(limited, matmul(middle, down))
+    assert (limited != got).any()
     if kind == "f32":
         np.testing.assert_allclose(got, ref.swiglu(x, *plain), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(limited, ref.swiglu(x, *plain, 0.3), rtol=1e-4, atol=1e-5)
 
 
 class Case:

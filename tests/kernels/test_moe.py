@@ -24,7 +24,7 @@ class Experts:
     parts: np.ndarray
     mults: np.ndarray
 
-    def twin(self, expert, x, planes):
+    def twin(self, expert, x, planes, limit=np.inf):
         def product(x, w, i, rows):
             if self.layout.scheme not in PACKED:
                 return reference.matmul_dense(x, w)
@@ -33,7 +33,8 @@ class Experts:
 
         gate, up, down = self.weights[expert]
         inner, hidden = self.layout.inner, self.layout.hidden
-        act = reference.silu(product(x, gate, 0, inner)) * product(x, up, 1, inner)
+        held = np.minimum(product(x, gate, 0, inner), np.float32(limit))
+        act = reference.silu(held) * np.clip(product(x, up, 1, inner), -limit, limit)
         return product(act, down, 2, hidden)
 
 
@@ -118,11 +119,11 @@ def route(seed, tokens, experts, k):
     return Routing(ids, rng.random((tokens, k)).astype(np.float32))
 
 
-def run(e, r, x, planes=2, start_from=None, experts=None, by_pair=False):
+def run(e, r, x, planes=2, start_from=None, experts=None, by_pair=False, limit=np.inf):
     rows = r.ids.size if by_pair else len(x)
     y = np.zeros((rows, e.layout.hidden), np.float32) if start_from is None else start_from.copy()
     experts = r.named if experts is None else experts
-    moe_some(e.layout, e.parts, e.mults, r.ids, r.weights, experts, x, planes, y, by_pair)
+    moe_some(e.layout, e.parts, e.mults, r.ids, r.weights, experts, x, planes, y, by_pair, limit)
     return y
 
 
@@ -166,6 +167,24 @@ def test_both_forms_are_the_twin_every_way(seed, tokens, hidden, inner, experts,
     np.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-5)
     from_zero = run(e, r, x, planes)
     np.testing.assert_array_equal(bits(every_way(lambda: combined(r, alone))), bits(from_zero))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_limit_holds_what_comes_from_gate_and_up(scheme):
+    e, r, x = make_experts(8, 3, 150, 70, scheme), route(8, 5, 3, 2), activations(8, 5, 150)
+    limit = 0.4  # of values around 1
+    alone = every_way(lambda: run(e, r, x, by_pair=True, limit=limit))
+    for i in r.named:
+        row, place = r.pairs_of(i)
+        np.testing.assert_allclose(alone[place], e.twin(i, x[row], 2, limit), atol=1e-4)
+    tables = e.parts, e.mults, r.ids, r.weights
+    whole = every_way(lambda: moe_all(e.layout, *tables, x, 2, limit)[0])
+    np.testing.assert_array_equal(bits(whole), bits(combined(r, alone)))
+    assert np.abs(whole - run(e, r, x)).max() > 0.01
+    x[2, 3] = np.nan
+    assert np.isnan(run(e, r, x, limit=limit)[2]).all()
+    with pytest.raises(ValueError, match="limit"):
+        run(e, r, x, limit=0.0)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

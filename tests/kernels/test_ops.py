@@ -100,6 +100,8 @@ def test_elementwise_match_the_reference(shape, seed, scale):
     )
     gate = x.copy()
     assert_same(ops.silu_mul(gate, y, out=gate), ops.silu_mul(x, y))
+    limited = everywhere(lambda: ops.silu_mul(x, y, limit=0.5))
+    np.testing.assert_allclose(limited, ref.silu_mul(x, y, 0.5), rtol=1e-6, atol=1e-30)
     got = everywhere(lambda: ops.sigmoid(x))
     np.testing.assert_allclose(got, ref.sigmoid(x), rtol=5e-7, atol=3e-39)  # 0 where exp is inf
 

@@ -43,4 +43,38 @@ GLM = Shape(
         "max_position_embeddings": 128,
     },
 )
+FLASH = Shape(
+    "tiny-flash",
+    {
+        "model_type": "glm5_next",
+        "text_config": {
+            "vocab_size": 96,
+            "hidden_size": 64,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "intermediate_size": 96,
+            "moe_intermediate_size": 32,
+            "n_routed_experts": 8,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 2,
+            "first_k_dense_replace": 1,
+            "q_lora_rank": 32,
+            "kv_lora_rank": 32,
+            "qk_nope_head_dim": 16,
+            "qk_rope_head_dim": 0,
+            "v_head_dim": 16,
+            "index_topk": 16,
+            "index_n_heads": 2,
+            "index_head_dim": 16,
+            "index_kpool": 4,
+            "linear_attn_config": {"num_heads": 2, "head_dim": 16, "short_conv_kernel_size": 4},
+            "hc_mult": 4,
+            "hc_eps": 1e-6,
+            "hc_sinkhorn_iters": 20,
+            "swiglu_limit": 10.0,
+            "rms_norm_eps": 1e-5,
+            "max_position_embeddings": 128,
+        },
+    },
+)
 DENSE = Shape("dense-glm", {**GLM.config, "num_hidden_layers": 1})

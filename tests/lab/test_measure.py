@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from lab_kit import DENSE, GLM, OLMOE
+from lab_kit import DENSE, FLASH, GLM, OLMOE
 
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
@@ -16,7 +16,7 @@ from colibri.lab.synthetic import Recipe
 SMALL = Workload(prompt_tokens=12, new_tokens=4, warmup=0, repeat=2, routing="zipf:1,persist:0.5")
 
 
-@pytest.mark.parametrize("shape", [OLMOE, GLM, DENSE], ids=lambda s: s.name)
+@pytest.mark.parametrize("shape", [OLMOE, GLM, FLASH, DENSE], ids=lambda s: s.name)
 def test_a_synthetic_model_is_measured(shape, tmp_path, gauge):
     path = synthetic.ensure(Recipe(shape), tmp_path)
     config = EngineConfig(model=str(path), ram="1GB")

@@ -1,8 +1,10 @@
 """Shapes are the released models' own sizes, and their families take them."""
 
+import math
+
 import pytest
 
-from colibri.errors import ConfigError, UnsupportedModelError
+from colibri.errors import ConfigError
 from colibri.kernels.packing import packed_bytes
 from colibri.lab.shapes import find_shape
 from colibri.models.registry import family_for
@@ -16,6 +18,7 @@ from colibri.models.registry import family_for
         ("qwen3.6-35b-a3b", 34.7),
         ("mixtral-8x7b", 46.7),
         ("glm-5.2:78", 744),
+        ("glm-5.3-flash:45", 313.3),
     ],
 )
 def test_parameters_are_those_of_the_model(name, billions):
@@ -38,13 +41,17 @@ def test_layers_cut_a_model_at_full_width():
     assert cut.name == "glm-5.2-5"
     assert cut.config["hidden_size"] == whole.config["hidden_size"]
     family_for(find_shape("glm-5.2:2").config).weights_of(find_shape("glm-5.2:2").config)
+    flash = find_shape("glm-5.3-flash:4").config
+    assert sorted(family_for(flash).weights_of(flash).experts) == [3]
+    assert find_shape("glm-5.3-flash:45").config["text_config"]["num_hidden_layers"] == 45
     assert packed_bytes("int4-gs64", 6144, 2048) > 0
 
 
 @pytest.mark.parametrize(
     ("name", "error", "word"),
     [
-        ("glm-5.3-flash:4", UnsupportedModelError, "not supported yet"),
+        ("glm-5.3-flash", ConfigError, "LAYERS"),
+        ("glm-5.3-flash:46", ConfigError, "1 to 45"),
         ("glm-5.2", ConfigError, "LAYERS"),
         ("glm-5.2:0", ConfigError, "1 to 78"),
         ("glm-5.2:99", ConfigError, "1 to 78"),
@@ -55,3 +62,16 @@ def test_layers_cut_a_model_at_full_width():
 def test_other_names_are_refused(name, error, word):
     with pytest.raises(error, match=word):
         find_shape(name)
+
+
+def test_six_layers_of_glm_fit_a_small_disk():
+    """Experts packed to 4 bits, everything else in bf16: within 30 GB."""
+    config = find_shape("glm-5.2:6").config
+    weights = family_for(config).weights_of(config)
+    total = sum(2 * math.prod(shape) for shape in weights.required.values())
+    for e in weights.experts.values():
+        gate, down = (
+            packed_bytes("int4-gs64", *s) for s in [(e.inner, e.hidden), (e.hidden, e.inner)]
+        )
+        total += e.num_experts * (2 * gate + down)
+    assert 20e9 < total < 30e9

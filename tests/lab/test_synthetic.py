@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lab_kit import GLM, OLMOE
+from lab_kit import FLASH, GLM, OLMOE
 
 from colibri import LLM
 from colibri.container.reader import open_container
@@ -13,7 +13,7 @@ from colibri.lab.synthetic import Recipe
 from colibri.models.registry import family_for
 
 
-@pytest.mark.parametrize("shape", [OLMOE, GLM], ids=lambda s: s.name)
+@pytest.mark.parametrize("shape", [OLMOE, GLM, FLASH], ids=lambda s: s.name)
 @pytest.mark.parametrize("trunk", [4, 8, "source"])
 def test_runs_with_ordinary_logits(shape, trunk, tmp_path):
     path = synthetic.ensure(Recipe(shape, trunk), tmp_path)

@@ -63,7 +63,8 @@ def test_layer_by_layer_gives_the_bits_of_the_engine(model_of, family):
 
 
 def _vocabulary(path):
-    return json.loads((path / "config.json").read_text())["vocab_size"]
+    config = json.loads((path / "config.json").read_text())
+    return config.get("text_config", config)["vocab_size"]
 
 
 @pytest.fixture

@@ -56,7 +56,9 @@ def make(notes, depth, **options):
 
 def take_step(ahead, x, shared=None, sequences=1, then=lambda: None):
     """A step in which layer 3 comes to its experts."""
-    step = SimpleNamespace(token_ids=range(len(x)), sequences=range(sequences), guess=None)
+    step = SimpleNamespace(
+        token_ids=range(len(x)), sequences=range(sequences), guess=None, shares=None
+    )
     with ahead.step(step, x):
         if step.guess is not None:
             step.guess(3, shared)

@@ -23,7 +23,7 @@ class Recorder:
 
     asked: list = field(default_factory=list)
 
-    def run(self, layer, x, topk_ids, topk_weights, meanwhile=lambda: None):
+    def run(self, layer, x, topk_ids, topk_weights, meanwhile=lambda: None, limit=None):
         meanwhile()
         self.asked.append((x.copy(), topk_ids.copy(), topk_weights.copy()))
         return np.zeros_like(x)

@@ -13,6 +13,8 @@ from colibri.models.registry import family_for
 
 def config_of(family: str, **changes: Any) -> dict[str, Any]:
     config: dict[str, Any] = json.loads((golden.tiny(family) / "config.json").read_text("utf-8"))
+    if "text_config" in config:
+        return config | {"text_config": config["text_config"] | changes}
     return config | changes
 
 
@@ -127,7 +129,7 @@ def test_contradictions(family: str, changes: dict[str, Any], field: str) -> Non
         {"rope_type": "yarn", "factor": 2.0, "mscale": 1e300, "mscale_all_dim": 1.0},
     ],
 )
-@pytest.mark.parametrize("family", golden.FAMILIES)
+@pytest.mark.parametrize("family", [f for f in golden.FAMILIES if f != "glm5_next"])  # has none
 def test_rope_is_refused_by_name(family: str, rope: dict[str, Any]) -> None:
     with pytest.raises(ColibriError, match="rope"):
         weights_of(config_of(family, rope_parameters=rope))

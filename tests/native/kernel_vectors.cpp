@@ -25,5 +25,6 @@ int main() {
     vectors::attention_vectors();
     vectors::layer_vectors();
     vectors::delta_vectors();
+    vectors::hyper_vectors();
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@ namespace vectors {
 
 using Floats = std::vector<float>;
 using Ids = std::vector<int64_t>;
+constexpr float kNoLimit = std::numeric_limits<float>::infinity();
 
 class Random {  // splitmix64
  public:
@@ -75,5 +77,6 @@ void ops_vectors();
 void attention_vectors();
 void layer_vectors();
 void delta_vectors();
+void hyper_vectors();
 
 }  // namespace vectors

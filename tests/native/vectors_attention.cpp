@@ -46,15 +46,24 @@ void attend_one(const Shape& s, float scale, Hash& hash) {
   hash.add(out);
 }
 
-void select_one(int64_t rows, int64_t keys, int64_t heads, int64_t dim, Hash& hash) {
-  constexpr int64_t topk = 20;
+void select_one(int64_t rows, int64_t keys, int64_t heads, int64_t dim, int64_t pool, Hash& hash) {
+  constexpr int64_t kept = 20;
   Random random(42);
   Floats q = random.values(rows * heads * dim), w = random.values(rows * heads), k = random.values(keys * dim);
   for (int64_t i = 0; i < dim; i++) k[(size_t)(3 * dim + i)] = k[(size_t)(9 * dim + i)];  // a tie
   Ids positions;
-  for (int64_t r = 0; r < rows; r++) positions.push_back(keys - 1 - r * 13);
-  std::vector<int32_t> out((size_t)(rows * topk));
-  hash.add(index_select(Indexer{q.data(), w.data(), k.data(), dim, dim, heads, dim}, positions.data(), rows, topk, out.data()));
+  for (int64_t r = 0; r < rows; r++) positions.push_back(keys * pool - 1 - r * 13);
+  std::vector<int32_t> out((size_t)(rows * (kept * pool + pool - 1)));
+  Indexer a{q.data(), w.data(), k.data(), dim, dim, heads, dim, pool};
+  hash.add(index_select(a, positions.data(), rows, kept, out.data()));
+  hash.add(out);
+}
+
+void pool_one(int64_t pools, int64_t pool, int64_t dim, float scale, Hash& hash) {
+  Random random(43);
+  Floats rows = random.values(pools * pool * 2 * dim, scale), bias = random.values(pool * dim);
+  Floats out((size_t)(pools * dim));
+  pool_keys({rows.data(), bias.data(), out.data(), pool, dim}, pools);
   hash.add(out);
 }
 
@@ -66,10 +75,16 @@ void attention_vectors() {
     for (float scale : {0.125f, 40.f, 3e38f}) attend_one(s, scale, hash);
     report(std::string("attend ") + s.name, hash);
   }
-  Hash hash;
-  select_one(4, 75, 9, 30, hash);
-  select_one(2, 300, 3, 64, hash);
-  report("index_select", hash);
+  Hash one, pooled, keys;
+  select_one(4, 75, 9, 30, 1, one);
+  select_one(2, 300, 3, 64, 1, one);
+  report("index_select", one);
+  select_one(6, 75, 9, 30, 4, pooled);
+  report("index_select pools", pooled);
+  pool_one(5, 4, 40, 1.f, keys);
+  pool_one(2, 16, 128, 60.f, keys);
+  pool_one(3, 1, 7, 3e38f, keys);
+  report("pool_keys", keys);
 }
 
 }  // namespace vectors

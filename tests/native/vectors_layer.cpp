@@ -23,8 +23,10 @@ void projections() {
   Affine a = affine(w, wide, n, &bias), down = affine(back, n, wide, nullptr);
   Output outputs[] = {{a, out.data()}};
   project(outputs, y.data(), rows, 2);
-  swiglu(a, a, down, y.data(), rows, 2, last.data());
+  swiglu(a, a, down, kNoLimit, y.data(), rows, 2, last.data());
   report("norm, bias, swiglu", Hash().add(x).add(y).add(out).add(last));
+  swiglu(a, a, down, 0.75f, y.data(), rows, 2, last.data());
+  report("swiglu limited", Hash().add(last));
 }
 
 void attention(bool per_head, float clip) {

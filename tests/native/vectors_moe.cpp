@@ -55,12 +55,13 @@ struct Pairs {  // expert 2 has none, expert 3 most
   Floats weight;
 };
 
-Floats run(const Form& form, const Experts& e, const Pairs& p, const Floats& x, int planes, bool accumulate) {
+Floats run(const Form& form, const Experts& e, const Pairs& p, const Floats& x, int planes, bool accumulate,
+           float limit = kNoLimit) {
   int64_t rows = accumulate ? kTokens : (int64_t)p.row.size();
   Floats y((size_t)(rows * kHidden), 0.25f);
   MoeArgs a{};
   a.scheme = form.bits ? form.bits : (int)form.dtype;
-  a.hidden = kHidden, a.inner = kInner;
+  a.hidden = kHidden, a.inner = kInner, a.limit = limit;
   a.parts = e.parts.data(), a.multipliers = e.multipliers.data();
   a.pair_start = p.start.data(), a.pair_row = p.row.data(), a.pair_weight = p.weight.data();
   a.pair_out = accumulate ? nullptr : p.out.data();
@@ -83,6 +84,7 @@ void experts_of(const Form& form) {
   for (int planes : {1, 2})
     for (bool accumulate : {true, false}) hash.add(run(form, e, p, x, planes, accumulate));
   report("moe " + std::string(form.name), hash);
+  report("moe limited " + std::string(form.name), Hash().add(run(form, e, p, x, 2, true, 0.5f)));
 }
 
 }  // namespace

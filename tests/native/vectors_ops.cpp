@@ -53,8 +53,10 @@ void elements() {
   auto n = (int64_t)x.size();
   sigmoid(x.data(), y.data(), n);
   report("sigmoid", Hash().add(y));
-  silu_mul(x.data(), ones.data(), y.data(), n);
+  silu_mul(x.data(), ones.data(), kNoLimit, y.data(), n);
   report("silu_mul", Hash().add(y));
+  silu_mul(x.data(), x.data(), 2.5f, y.data(), n);
+  report("silu_mul limited", Hash().add(y));
 }
 
 void rope() {

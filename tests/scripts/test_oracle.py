@@ -64,6 +64,7 @@ def test_reference_survives_the_disk(tmp_path: Path) -> None:
 def test_shapes_are_repeatable_and_off_the_grid(family: str, seed: int) -> None:
     config = draw(family, seed)
     assert config == draw(family, seed)
+    config = config.get("text_config", config)
     assert config["hidden_size"] % 64
     inner = config[
         "moe_intermediate_size" if "moe_intermediate_size" in config else "intermediate_size"
@@ -79,3 +80,5 @@ def test_released_style_keeps_the_rope_values() -> None:
     assert released_style(draw("olmoe", 2))["rope_scaling"] is None
     partial = released_style(draw("qwen3_5_moe", 1))
     assert (partial["partial_rotary_factor"], partial["rope_scaling"]) == (0.25, None)
+    nested = released_style(draw("glm5_next", 1))["text_config"]
+    assert set(nested["layer_types"]) == {"linear_attention", "full_attention"}

@@ -16,6 +16,11 @@ class Named:
 def test_union_of_ints_lists_and_nulls() -> None:
     assert eos_ids({"eos_token_id": 1}, {"eos_token_id": [2, 3]}, Named()) == {1, 2, 3, 7}
     assert eos_ids({"eos_token_id": [0, 0]}, {"eos_token_id": None}, None) == {0}
+    assert eos_ids({"text_config": {"eos_token_id": [4, 5]}}, {"eos_token_id": 6}, None) == {
+        4,
+        5,
+        6,
+    }
     assert eos_ids({}, {}, None) == frozenset()
 
 

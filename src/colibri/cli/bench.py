@@ -28,7 +28,7 @@ _FILE = click.Path(path_type=Path)
     "--shape",
     metavar="NAME[:LAYERS]",
     help="Measure a synthetic model of this shape, made on first use: olmoe-1b-7b, qwen3-30b-a3b, "
-    "qwen3.6-35b-a3b, mixtral-8x7b, glm-5.2:LAYERS.",
+    "qwen3.6-35b-a3b, mixtral-8x7b, glm-5.2:LAYERS, glm-5.3-flash:LAYERS.",
 )
 @click.option(
     "--bench-dir",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +14,8 @@ from colibri.cli.options import setting_option, take_some
 if TYPE_CHECKING:
     from colibri.container.layerexperts import LayerExperts
     from colibri.container.reader import Container
+    from colibri.models.config import DecoderConfig
+    from colibri.models.family import Family
     from colibri.text.chat import ChatFormat
 
 
@@ -27,6 +28,8 @@ def command(directory: str | None, model: str | None, model_dirs: str | None) ->
 
     Reads configuration and file headers, never a weight.
     """
+    from pathlib import Path
+
     from colibri.cli.paths import model_path, read_config
     from colibri.container.reader import open_container
     from colibri.models.registry import family_for
@@ -35,31 +38,34 @@ def command(directory: str | None, model: str | None, model_dirs: str | None) ->
     path, others = model_path(config.model), [Path(name) for name in config.model_dirs]
     family = family_for(read_config(path))
     container = open_container(path, family.weights_of, others=others)
-    for label, text in _facts(container, family.name):
+    for label, text in _facts(container, family):
         click.echo(f"{label:<11}{text}")
 
 
-def _facts(container: Container, family: str) -> Iterator[tuple[str, str]]:
+def _facts(container: Container, family: Family) -> Iterator[tuple[str, str]]:
     from colibri.container.layerexperts import main_layers
 
+    config = family.parse(container.config)
     layers = container.expert_layers()
     main = list(main_layers(layers).values())
-    trunk_bytes = Counter[str]()
+    trunk_bytes, beside = Counter[str](), 0
     for name in container.names():
         info = container.info(name)
         trunk_bytes[info.dtype] += info.nbytes
+        beside += 0 if name in container.weights.required else info.nbytes
     yield "path", str(container.path)
-    yield "family", f"{family} (runs on {_cpu()})"
+    yield "family", f"{family.name} (runs on {_cpu()})"
     yield "form", _form(container)
     yield "text", _text(container)
-    yield "layers", _layers(container.config, len(main), len(layers) - len(main))
-    yield "experts", _experts(container.config, main)
+    yield "layers", _layers(config, len(main), len(layers) - len(main))
+    yield "experts", _experts(family.sizes(config).experts_per_token, main)
     yield (
         "on disk",
-        f"{figures.size(_expert_bytes(layers))} experts, {_by_dtype(trunk_bytes)} trunk",
+        f"{figures.size(_expert_bytes(layers))} experts, {_by_dtype(trunk_bytes)} trunk"
+        + (f", {figures.size(beside)} of it kept, not run yet" if beside else ""),
     )
-    yield "context", _field(container.config, "max_position_embeddings", "tokens")
-    yield "vocabulary", _field(container.config, "vocab_size", "tokens")
+    yield "context", f"{config.max_position_embeddings:,} tokens"
+    yield "vocabulary", f"{config.vocab_size:,} tokens"
 
 
 def _cpu() -> str:
@@ -79,14 +85,13 @@ def _form(container: Container) -> str:
     return f"converted by {tool}" + (f" from {source}" if source else "")
 
 
-def _layers(config: Mapping[str, Any], sparse: int, draft: int) -> str:
-    text = f"{config.get('num_hidden_layers')}, {sparse} of them with routed experts"
+def _layers(config: DecoderConfig, sparse: int, draft: int) -> str:
+    text = f"{config.num_hidden_layers}, {sparse} of them with routed experts"
     return text + (f"; {figures.count(draft, 'draft layer')} (kept, not run yet)" if draft else "")
 
 
-def _experts(config: Mapping[str, Any], layers: list[LayerExperts]) -> str:
+def _experts(chosen: int, layers: list[LayerExperts]) -> str:
     kinds = Counter((layer.num_experts, layer.layout.scheme, layer.slot_bytes) for layer in layers)
-    chosen = config.get("num_experts_per_tok")
     return "; ".join(
         f"{experts} a layer, {chosen} chosen a token, {scheme}, {figures.size(slot)} each"
         + (f" ({count} layers)" if len(kinds) > 1 else "")
@@ -119,8 +124,3 @@ def _chat(chat: ChatFormat) -> str:
     if chat.takes_tools:
         parts.append(f"tool calls ({chat.tool_format or 'of a form not known'})")
     return ", ".join(parts)
-
-
-def _field(config: Mapping[str, Any], name: str, unit: str) -> str:
-    value = config.get(name)
-    return f"{value:,} {unit}" if isinstance(value, int) else "not said"

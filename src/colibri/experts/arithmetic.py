@@ -15,11 +15,17 @@ class Multiplier:
     """
 
     def __init__(
-        self, stage: LayerStage, topk_ids: Ids, topk_weights: Floats, x: Floats, planes: int
+        self,
+        stage: LayerStage,
+        topk_ids: Ids,
+        topk_weights: Floats,
+        x: Floats,
+        planes: int,
+        limit: float,
     ) -> None:
         self._stage = stage
         self._ids, self._weights = topk_ids, topk_weights
-        self._x, self._planes = x, planes
+        self._x, self._planes, self._limit = x, planes, limit
 
     def some_pairs(self, experts: list[int], outputs: Floats) -> None:
         """outputs[p] = output of pair p's expert, for the pairs of some of the experts."""
@@ -40,4 +46,4 @@ class Multiplier:
     def _moe(self, experts: list[int], y: Floats, by_pair: bool) -> None:
         stage = self._stage
         tables = stage.parts, stage.multipliers, self._ids, self._weights
-        moe_some(stage.layout, *tables, experts, self._x, self._planes, y, by_pair)
+        moe_some(stage.layout, *tables, experts, self._x, self._planes, y, by_pair, self._limit)

@@ -1,5 +1,6 @@
 """The experts seam: what runs routed experts, and what staging needs to know of them."""
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,11 +27,13 @@ class ExpertExecutor(Protocol):
         topk_ids: Ids,
         topk_weights: Floats,
         meanwhile: Callable[[], None] = lambda: None,
+        limit: float = math.inf,
     ) -> Floats:
         """Sum of the weighted outputs of each row's experts, in ascending expert id.
 
         x: [tokens, hidden]; topk_ids, topk_weights: [tokens, k], ids of a row distinct.
         meanwhile: called once, when the reads of missing experts are on their way; may hint.
+        limit: of SwiGLU, as of ops.silu_mul.
         Returns [tokens, hidden], bits independent of what was resident.
         """
         ...

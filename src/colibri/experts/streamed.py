@@ -6,6 +6,7 @@ events, a row's expert outputs are added in ascending expert id: few pairs are w
 and combined at the end (decode), many are accumulated by a walk in that order (prefill).
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -120,6 +121,7 @@ class StreamedExperts:
         topk_ids: Ids,
         topk_weights: Floats,
         meanwhile: Callable[[], None] = lambda: None,
+        limit: float = math.inf,
     ) -> Floats:
         """As ExpertExecutor.run. Raises ReadError, ContainerError, Cancelled; then works again."""
         stage = self._stage(layer)
@@ -130,10 +132,10 @@ class StreamedExperts:
         if self._ahead or stage.guesses:
             self._meet_guesses(stage, topk_ids)
         if stage.cache.has_all(topk_ids):
-            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile)
+            y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile, limit)
         else:
             experts = experts_of(topk_ids, stage.source.num_experts)
-            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes)
+            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes, limit)
             outputs = self._outputs(topk_ids.size, x.shape[1])
             y = self._stream(stage, multiplier, experts, outputs, meanwhile)
         self._note(layer, topk_ids)
@@ -299,14 +301,15 @@ class StreamedExperts:
         topk_ids: Ids,
         topk_weights: Floats,
         meanwhile: Callable[[], None],
+        limit: float,
     ) -> Floats:
         """The usual case of decode: one native call, and as little as possible around it."""
         stage.cache.demand_resident(topk_ids)
         self._running = stage  # no hint may take a slot of this layer now
         try:
             meanwhile()
-            tables = stage.parts, stage.multipliers
-            y, named = moe_all(stage.layout, *tables, topk_ids, topk_weights, x, self._planes)
+            tables = stage.parts, stage.multipliers, topk_ids, topk_weights
+            y, named = moe_all(stage.layout, *tables, x, self._planes, limit)
         finally:
             self._running = None
         stage.cache.hits += named

@@ -34,13 +34,29 @@ def attend(
 
 
 def index_scores_select(
-    iq: Floats, w: Floats, ik: Floats, positions: NDArray[np.int64], topk: int
+    iq: Floats, w: Floats, ik: Floats, positions: NDArray[np.int64], topk: int, pool: int = 1
 ) -> NDArray[np.int32]:
-    """The topk best keys of 0 .. positions[t], ascending, then -1 -> [rows, topk].
+    """The topk best of the positions 0 .. positions[t], ascending, then -1 -> [rows, selected(..)].
 
     score = sum over heads of w [rows, heads] * relu(iq [rows, heads, dim] . ik [keys, dim]); ties
-    go to the lower key. ValueError: a score is not finite (the row is named).
+    go to the lower key. A key stands for `pool` positions, the topk // pool best keys are taken
+    whole; a row chooses among those that end at its position or before, and takes what lies behind
+    the last of them besides. ValueError: a score is not finite (the row is named), or pool > topk.
     """
-    out = np.empty((len(iq), max(topk, 0)), np.int32)
-    _native.index_scores_select(iq, w, ik, positions, out)
+    out = np.empty((len(iq), selected(topk, pool)), np.int32)
+    _native.index_scores_select(iq, w, ik, positions, pool, out)
     return out
+
+
+def selected(topk: int, pool: int = 1) -> int:
+    """The most positions that a row may select; it selects all where it sees no more."""
+    return max(topk, 0) // pool * pool + pool - 1
+
+
+def pool_keys(rows: Floats, bias: Floats, out: Floats) -> None:
+    """Keys of pools, into out [pools, dim], of rows [pools * pool, 2, dim], each its key and gate.
+
+    Channel by channel, the pool's keys weighted by softmax(gate + bias), bias [pool, dim]; a pool's
+    bits depend on its own rows only. What is not finite becomes NaN.
+    """
+    _native.pool_keys(rows, bias, out)

@@ -58,10 +58,10 @@ class Projector:
         return [np.empty((rows, width), np.float32) for width in self.widths]
 
 
-def swiglu(x: F32, gate_up: Projector, down: Projector) -> F32:
-    """down(silu(gate x) * up x), [T, rows of down]."""
+def swiglu(x: F32, gate_up: Projector, down: Projector, limit: float = math.inf) -> F32:
+    """down(silu(gate x) * up x), [T, rows of down]; `limit` as of ops.silu_mul."""
     out = np.empty((len(x), down.widths[0]), np.float32)
-    _native.swiglu(x, gate_up.native, down.native, out)
+    _native.swiglu(x, gate_up.native, down.native, limit, out)
     return out
 
 

@@ -6,6 +6,7 @@ experts always runs in ascending expert id.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +53,7 @@ def moe_all(
     topk_weights: F32,
     x: F32,
     planes: int,
+    limit: float = math.inf,
 ) -> tuple[F32, int]:
     """All experts that the rows of x [T, hidden] name: y [T, hidden], and how many they are.
 
@@ -59,13 +61,13 @@ def moe_all(
     record, first down block), dense: (gate, up, down); 0 where an expert is not at hand (ValueError
     if it is named). The caller keeps that memory alive and unchanged during the call. mults
     [num_experts, 3]: multipliers of gate, up, down. topk_ids, topk_weights [T, k], ids of a row
-    distinct. planes: 1 or 2, of packed experts.
+    distinct. planes: 1 or 2, of packed experts. limit: of SwiGLU, as of ops.silu_mul.
     """
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
     y = np.empty_like(x)
     named = _native.moe_all(
-        packed, code, layout.inner, parts, mults, topk_ids, topk_weights, x, planes, y
+        packed, code, layout.inner, limit, parts, mults, topk_ids, topk_weights, x, planes, y
     )
     return y, named
 
@@ -81,6 +83,7 @@ def moe_some(
     planes: int,
     y: F32,
     by_pair: bool,
+    limit: float = math.inf,
 ) -> None:
     """Some of the experts that the rows name; the rest as for `moe_all`, whose bits these give.
 
@@ -90,7 +93,7 @@ def moe_some(
     packed, code = _CODES[layout.scheme]
     _check(layout, x)
     tables = parts, mults, topk_ids, topk_weights
-    _native.moe_some(packed, code, layout.inner, *tables, experts, x, planes, y, by_pair)
+    _native.moe_some(packed, code, layout.inner, limit, *tables, experts, x, planes, y, by_pair)
 
 
 def combine(pairs: F32, topk_ids: I32, topk_weights: F32, y: F32) -> None:

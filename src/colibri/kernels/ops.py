@@ -1,5 +1,7 @@
 """Norms, element-wise functions, softmax and rotary embedding. Every array is C-contiguous fp32."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,10 +36,15 @@ def layer_norm(x: Floats, w: Floats, b: Floats, eps: float) -> Floats:
     return out
 
 
-def silu_mul(gate: Floats, up: Floats, out: Floats | None = None) -> Floats:
-    """gate / (1 + exp(-gate)) * up: the middle of SwiGLU; `out` may be gate itself."""
+def silu_mul(
+    gate: Floats, up: Floats, out: Floats | None = None, limit: float = math.inf
+) -> Floats:
+    """gate / (1 + exp(-gate)) * up: the middle of SwiGLU; `out` may be gate itself.
+
+    Of gate what is above the limit is the limit, and up is held within +-limit; NaN stays.
+    """
     out = np.empty_like(gate) if out is None else out
-    _native.silu_mul(gate, up, out)
+    _native.silu_mul(gate, up, limit, out)
     return out
 
 

@@ -77,10 +77,10 @@ class RowCache:
             raise IndexError(f"cannot truncate a cache of {self.length} positions to {length}")
         self.length = length
 
-    def checkpoint(self) -> int:
+    def checkpoint(self) -> Any:
         return self.length
 
-    def restore(self, checkpoint: int) -> None:
+    def restore(self, checkpoint: Any) -> None:
         self.truncate(checkpoint)
 
     @property

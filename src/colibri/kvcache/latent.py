@@ -5,7 +5,7 @@ from colibri.kvcache.base import F32, RowCache
 
 
 class LatentCache(RowCache):
-    def __init__(self, capacity: int, latent: int, rope: int, index_dim: int | None) -> None:
+    def __init__(self, capacity: int, latent: int, rope: int, index_dim: int | None = None) -> None:
         shapes: list[tuple[int, ...]] = [(1, latent + rope)]
         if index_dim is not None:
             shapes.append((index_dim,))

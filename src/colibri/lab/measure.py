@@ -22,6 +22,7 @@ from colibri.lab.clock import StepClock, StepRecord, by_layer
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.llm import LLM, embedded_model
+from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
 from colibri.runtime import open_model
 from colibri.sampling import SamplingParams
@@ -262,7 +263,8 @@ class _Bench:
         """Each run has its own prompt and its own rows of the drawn routing."""
         workload = self._workload
         rng = np.random.default_rng((workload.seed, index))
-        vocab = int(self._container.config["vocab_size"])
+        config = self._container.config
+        vocab = family_for(config).parse(config).vocab_size
         prompt = rng.integers(0, vocab, workload.prompt_tokens).tolist()
         self._kit.rewind(index * workload.tokens)
         self._clock.restart()

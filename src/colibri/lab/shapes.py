@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colibri.errors import ConfigError, UnsupportedModelError
+from colibri.errors import ConfigError
 
 _QWEN3: dict[str, Any] = {
     "model_type": "qwen3_moe",
@@ -113,15 +113,53 @@ _GLM_5_2: dict[str, Any] = {
     "rms_norm_eps": 1e-5,
     "max_position_embeddings": 1048576,
 }
+_GLM_5_3_FLASH: dict[str, Any] = {
+    "model_type": "glm5_next",
+    "tie_word_embeddings": False,
+    "text_config": {
+        "vocab_size": 154880,
+        "hidden_size": 4096,
+        "num_hidden_layers": 45,
+        "num_attention_heads": 64,
+        "intermediate_size": 12288,
+        "moe_intermediate_size": 2048,
+        "n_routed_experts": 288,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 8,
+        "first_k_dense_replace": 3,
+        "routed_scaling_factor": 2.5,
+        "q_lora_rank": 1536,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 256,
+        "qk_rope_head_dim": 0,
+        "v_head_dim": 256,
+        "index_topk": 2048,
+        "index_n_heads": 32,
+        "index_head_dim": 128,
+        "index_kpool": 4,
+        "linear_attn_config": {
+            "num_heads": 64,
+            "head_dim": 128,
+            "short_conv_kernel_size": 4,
+            "gate_lower_bound": -5.0,
+        },
+        "hc_mult": 4,
+        "hc_eps": 1e-6,
+        "hc_sinkhorn_iters": 20,
+        "swiglu_limit": 10.0,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 1048576,
+    },
+}
 _KNOWN = {
     "olmoe-1b-7b": _OLMOE,
     "qwen3-30b-a3b": _QWEN3,
     "qwen3.6-35b-a3b": _QWEN3_6,
     "mixtral-8x7b": _MIXTRAL,
     "glm-5.2": _GLM_5_2,
+    "glm-5.3-flash": _GLM_5_3_FLASH,
 }
-_NEEDS_LAYERS = ("glm-5.2",)  # whole, it takes 400 GB
-_NOT_YET = ("glm-5.3-flash",)
+_NEEDS_LAYERS = ("glm-5.2", "glm-5.3-flash")  # whole, they take 400 and 165 GB
 
 
 @dataclass(frozen=True)
@@ -137,12 +175,8 @@ def shape_names() -> list[str]:
 
 
 def find_shape(text: str) -> Shape:
-    """The shape of "NAME" or "NAME:LAYERS". Raises ConfigError, UnsupportedModelError."""
+    """The shape of "NAME" or "NAME:LAYERS". Raises ConfigError."""
     name, colon, count = text.partition(":")
-    if name in _NOT_YET:
-        raise UnsupportedModelError(
-            f"--shape {name}: its family is not supported yet; known are {', '.join(shape_names())}"
-        )
     if name not in _KNOWN:
         raise ConfigError(f"--shape {name!r} is unknown; choose from {', '.join(shape_names())}")
     config = dict(_KNOWN[name])
@@ -154,9 +188,12 @@ def find_shape(text: str) -> Shape:
 
 
 def _cut(config: dict[str, Any], name: str, count: str) -> None:
-    most = config["num_hidden_layers"]
+    text = config
+    if "text_config" in config:
+        text = config["text_config"] = dict(config["text_config"])
+    most = text["num_hidden_layers"]
     if not (count.isascii() and count.isdecimal()) or not 1 <= int(count) <= most:
         raise ConfigError(f"--shape {name}:{count}: LAYERS is a whole number from 1 to {most}")
-    config["num_hidden_layers"] = int(count)
-    if "first_k_dense_replace" in config:
-        config["first_k_dense_replace"] = min(config["first_k_dense_replace"], int(count))
+    text["num_hidden_layers"] = int(count)
+    if "first_k_dense_replace" in text:
+        text["first_k_dense_replace"] = min(text["first_k_dense_replace"], int(count))

@@ -216,12 +216,13 @@ def _layer(
 def _model(m: Measured) -> results.Model:
     container = m.container
     layers = main_layers(container.expert_layers()).values()
+    family = family_for(container.config)
     return results.Model(
         name=container.path.name,
-        family=family_for(container.config).name,
+        family=family.name,
         load_line=m.load_line,
         synthetic=(container.path / ".coli_bench").is_file(),
-        layers=int(container.config["num_hidden_layers"]),
+        layers=family.parse(container.config).num_hidden_layers,
         expert_layers=len(layers),
         experts=max((n.num_experts for n in layers), default=0),
         experts_per_token=max(m.experts_per_token.values(), default=0),

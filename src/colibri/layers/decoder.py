@@ -43,13 +43,42 @@ class DecoderLayer:
     post_norm: RMSNorm
     mlp: Half
 
-    def __call__(self, x: F32, y: F32 | None, step: Step) -> F32:
+    def __call__(self, x: F32, y: F32 | None, step: Step) -> F32 | None:
         """x [rows, hidden], the residual stream, updated in place but for the layer's own output.
 
         That is returned, and added by the next norm (y: the previous layer's), in one pass with it.
         """
         y = self.mixer(x, y, self.input_norm, step)
         return self.mlp(x, y, self.post_norm, step)
+
+    def mlp_input(self, x: F32) -> F32:
+        """[rows, hidden]: what the second half makes of the residual x before it does its own."""
+        return self.post_norm(x)
+
+
+class Residual(Protocol):
+    """What passes through the layers: how it begins and how it ends."""
+
+    def begin(self, x: F32) -> F32:
+        """Of the embedding x [rows, hidden], which may be kept."""
+        ...
+
+    def end(self, x: F32, y: F32 | None, norm: RMSNorm) -> F32:
+        """[rows, hidden], normed. x, y: as of a DecoderLayer; both may be used up."""
+        ...
+
+
+class PlainResidual:
+    """One stream."""
+
+    def begin(self, x: F32) -> F32:
+        return x
+
+    def end(self, x: F32, y: F32 | None, norm: RMSNorm) -> F32:
+        return norm.added(x, y)
+
+
+PLAIN = PlainResidual()
 
 
 class AroundStep(Protocol):
@@ -65,6 +94,7 @@ class Decoder:
     layers: Sequence[DecoderLayer]
     norm: RMSNorm
     head: Linear
+    residual: Residual = PLAIN
     lookahead: AroundStep | None = None
 
     @property
@@ -79,7 +109,7 @@ class Decoder:
         """Hidden states [rows, hidden] after the last norm; every sequence's state grows by its
         rows."""
         step.clock.enter("dense", -1)
-        x = embed(step.token_ids, self.embedding)
+        x = self.residual.begin(embed(step.token_ids, self.embedding))
         step.rope = self.rope.tables(step.positions)
         stops = [rows.stop for rows in step.sequences]
         caches = [rows.state.kernels for rows in step.sequences]
@@ -92,7 +122,7 @@ class Decoder:
                 step.clock.enter("attention", i)
                 y = layer(x, y, step)
         step.clock.enter("dense", -1)
-        return self.norm.added(x, y)
+        return self.residual.end(x, y, self.norm)
 
     def logits(self, hidden: F32) -> F32:
         """[rows, hidden] -> float32 [rows, vocab]."""

@@ -22,7 +22,6 @@ from colibri.experts.base import ExpertExecutor, Guess, Guesses
 from colibri.layers.confidence import Ranks, Votes
 from colibri.layers.decoder import Decoder
 from colibri.layers.moe import MoE
-from colibri.layers.norm import RMSNorm
 from colibri.layers.step import Step
 from colibri.layers.trial import Trial, Way
 
@@ -37,11 +36,11 @@ SAMPLE_ROWS = 512  # of a prompt's chunk: bounds what a guess costs
 class Target:
     """A later layer, as far as a guess needs it."""
 
-    norm: RMSNorm
+    read: Callable[[F32], F32]  # the residual as its router would see it
     moe: MoE
 
-    def guess(self, state: F32) -> I32:  # [rows, hidden] -> [rows, k], best first
-        return self.moe.router.guess(self.moe.gate(self.norm(state)))
+    def guess(self, state: F32) -> I32:  # of rows of the residual: [rows, k], best first
+        return self.moe.router.guess(self.moe.gate(self.read(state)))
 
 
 @dataclass(frozen=True)
@@ -95,16 +94,17 @@ class Lookahead:
         if not self._decoding:
             self.votes.begin()
         if not self._decoding or self._way != "idle":
-            step.guess = partial(self._guess, x)
+            step.guess = partial(self._guess, step, x)
         begin = self._clock()
         try:
             yield
         finally:
+            step.guess = None  # it holds the step
             self._experts.expire()
         if self._decoding:
             self._learn(rows, self._clock() - begin)
 
-    def _guess(self, x: F32, layer: int, shared: F32 | None) -> None:
+    def _guess(self, step: Step, x: F32, layer: int, shared: F32 | None) -> None:
         """x holds the layer's attention by now, but not yet the shared expert's output."""
         depth = self._depth if self._depth is not None and self._decoding else 1
         targets, complete = self._later[layer], self._experts.complete
@@ -112,7 +112,9 @@ class Lookahead:
         if not wanted:
             return
         sample = slice(None, None, 1 if self._decoding else -(-len(x) // SAMPLE_ROWS))
-        state = x[sample] if shared is None else x[sample] + shared[sample]
+        state = (
+            x[sample] if shared is None else _with_shared(x[sample], shared[sample], step, sample)
+        )
         for i in wanted:
             self._hint(i, targets[i], np.ascontiguousarray(state))
 
@@ -159,6 +161,14 @@ class Lookahead:
             self.trial.add(rows, seconds, total)
 
 
+def _with_shared(x: F32, shared: F32, step: Step, sample: slice) -> F32:
+    """The residual of some rows with what the shared expert brings to it."""
+    if step.shares is None:
+        return x + shared
+    brought: F32 = step.shares[sample, :, None] * shared[:, None]
+    return np.add(x, brought, out=brought)
+
+
 def _by_rank(topk_ids: I32) -> tuple[list[int], list[int]]:
     """The experts of all rows, each once by its best rank, and these ranks."""
     flat = topk_ids.T.ravel()  # all first choices, all second choices, ...
@@ -175,6 +185,6 @@ def with_lookahead(decoder: Decoder, experts: ExpertExecutor, setting: Setting) 
     for layer in reversed(decoder.layers):
         if isinstance(layer.mlp, MoE):
             later[layer.mlp.layer] = targets
-            targets = [Target(layer.post_norm, layer.mlp), *targets]
+            targets = [Target(layer.mlp_input, layer.mlp), *targets]
     depth = setting if isinstance(setting, int) else None
     return replace(decoder, lookahead=Lookahead(experts, later, depth))

@@ -1,10 +1,10 @@
 """Multi-head latent attention, absorbed in prefill and decode alike, so that both give the same
 bits.
 
-Source: GlmMoeDsaAttention of transformers (DeepSeek V2/V3's MLA). kv_b is never expanded over
-positions: its key half is applied to the query and its value half to the attended latent. With an
-indexer the query sees only what was selected; a layer without one of its own uses the selection of
-the last layer that has.
+Source: GlmMoeDsaAttention of transformers (DeepSeek V2/V3's MLA), and Glm5NextTextAttention, whose
+rope has no dimensions. kv_b is never expanded over positions: its key half is applied to the query
+and its value half to the attended latent. With an indexer the query sees only what was selected; a
+layer without one of its own uses the selection of the last layer that has.
 """
 
 import math
@@ -34,7 +34,7 @@ class LatentAttention:
     rope_dim: int
     value_dim: int
     latent_dim: int
-    input_proj: Projections  # query latent, latent + rope of the key, indexer's key if any
+    input_proj: Projections  # query latent, latent + rope of the key, indexer's key and gate if any
     q_a_norm: RMSNorm
     q_b_proj: Projections
     kv_a_norm: RMSNorm
@@ -46,12 +46,13 @@ class LatentAttention:
     indexer: Indexer | None
 
     def new_cache(self, capacity: int) -> LatentCache:
-        index_dim = self.indexer.dim if self.indexer else None
-        return LatentCache(capacity, self.latent_dim, self.rope_dim, index_dim)
+        if self.indexer is not None:
+            return self.indexer.new_cache(capacity, self.latent_dim, self.rope_dim)
+        return LatentCache(capacity, self.latent_dim, self.rope_dim)
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         n = len(x)
-        x, (q_latent, kv, *index_key) = self.input_proj.normed(x, y, norm)
+        x, (q_latent, kv, *index) = self.input_proj.normed(x, y, norm)
         q_latent, (q,) = self.q_b_proj.normed(q_latent, None, self.q_a_norm)
         q = q.reshape(n, self.heads, self.nope_dim + self.rope_dim)
         query = np.empty((n, self.heads, self.latent_dim + self.rope_dim), np.float32)
@@ -60,7 +61,7 @@ class LatentAttention:
         query[:, :, self.latent_dim :] = q[:, :, self.nope_dim :]
         assert step.rope is not None
         self.rope.rotate(query, step.rope, self.latent_dim)
-        self._append(kv, index_key, step)
+        self._append(kv, index, step)
         if self.indexer is not None:
             self.indexer.select(x, q_latent, step)
         latent = np.empty((n, self.heads, self.latent_dim), np.float32)
@@ -80,7 +81,7 @@ class LatentAttention:
         out = matmul_heads(latent, self.kv_b_value, self.planes)  # [rows, heads, value]
         return self.o_proj(out.reshape(n, -1))
 
-    def _append(self, kv: F32, index_key: list[F32], step: Step) -> None:
+    def _append(self, kv: F32, index: list[F32], step: Step) -> None:
         key = np.empty((len(kv), 1, self.latent_dim + self.rope_dim), np.float32)
         key[:, 0, : self.latent_dim] = self.kv_a_norm(
             np.ascontiguousarray(kv[:, : self.latent_dim])
@@ -90,7 +91,7 @@ class LatentAttention:
         self.rope.rotate(key, step.rope, self.latent_dim)
         new = [key]
         if self.indexer is not None:
-            new.append(self.indexer.keys(index_key[0], step))
+            new += self.indexer.rows(*index, step=step)
         for rows in step.sequences:
             cache = rows.state.layers[self.layer]
             assert isinstance(cache, LatentCache)

@@ -1,5 +1,6 @@
 """SwiGLU MLPs: a shared expert, or a layer's dense second half."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,15 @@ F32 = NDArray[np.float32]
 
 
 class SwiGLU:
-    def __init__(self, gate: Linear, up: Linear, down: Linear) -> None:
+    """`limit`: what comes from gate is at most it, and what comes from up within +-limit."""
+
+    def __init__(self, gate: Linear, up: Linear, down: Linear, limit: float = math.inf) -> None:
         self.gate_up = Projections(gate, up)
         self.down = Projections(down)
+        self.limit = limit
 
     def __call__(self, x: F32) -> F32:  # [tokens, hidden]
-        return swiglu(x, self.gate_up.kernel, self.down.kernel)
+        return swiglu(x, self.gate_up.kernel, self.down.kernel, self.limit)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Routed experts, staged by an executor, plus a shared expert with or without a gate."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +29,7 @@ class MoE:
     experts: ExpertExecutor
     shared: SwiGLU | None = None
     shared_gate: Linear | None = None
+    limit: float = math.inf  # of the experts' SwiGLU; the shared one has its own
     exact: "MoE | None" = None  # where gate or router are not the family's: the layer with those
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
@@ -38,7 +40,7 @@ class MoE:
             raise not_finite(self.layer, error) from error
         step.clock.enter("experts")
         if self.shared is None and step.guess is None:
-            return self.experts.run(self.layer, x, topk_ids, topk_weights)
+            return self.experts.run(self.layer, x, topk_ids, topk_weights, limit=self.limit)
         shared = None
 
         def meanwhile() -> None:
@@ -50,7 +52,7 @@ class MoE:
                 step.guess(self.layer, shared)
             step.clock.enter("experts")
 
-        y = self.experts.run(self.layer, x, topk_ids, topk_weights, meanwhile)
+        y = self.experts.run(self.layer, x, topk_ids, topk_weights, meanwhile, self.limit)
         if shared is not None:
             y += shared
         return y

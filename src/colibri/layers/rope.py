@@ -36,6 +36,9 @@ class Rope:
         ops.apply_rope(x, *tables, offset, self.interleaved)
 
 
+NO_ROPE = Rope(np.empty(0, np.float32))  # of a model whose positions are not embedded
+
+
 def rope_from_config(
     dims: int,
     max_positions: int,

@@ -37,6 +37,9 @@ class Step:
     # None for all keys.
     selection: list[I32 | None] = field(default_factory=list)
     clock: Clock = NO_CLOCK
+    # What each stream of the residual gets of the second half's output, [rows, streams], set by
+    # layers with several; None: there is one, and it gets all.
+    shares: F32 | None = None
     # Lookahead listens here: a layer's number and its shared expert's output, while reads go on.
     guess: Callable[[int, F32 | None], None] | None = None
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from colibri.layers.decoder import Decoder, DecoderLayer, Half, Mixer
+from colibri.layers.decoder import PLAIN, Decoder, DecoderLayer, Half, Mixer, Residual
 from colibri.layers.linear import Linear
 from colibri.layers.norm import RMSNorm
 from colibri.layers.rope import Rope
@@ -22,6 +22,7 @@ class Assembly:
     mlp: Callable[[int], Half]
     root: str = "model"  # what the names of all tensors but the head's begin with
     norm_offset: float = 0.0
+    residual: Residual = PLAIN
 
     def layer(self, i: int) -> DecoderLayer:
         prefix = f"{self.root}.layers.{i}"
@@ -54,4 +55,5 @@ class Assembly:
                 layers=[one.result() for one in layers],
                 norm=self.norm(),
                 head=last.result() if last else Linear(embedding, load.planes),
+                residual=self.residual,
             )

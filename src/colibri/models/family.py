@@ -45,26 +45,18 @@ def moe_scratch_bytes(hidden: int, experts_per_token: int, inner: int) -> int:
 
 
 @dataclass(frozen=True)
-class Outline:
-    """What can be known of a family's model without running it; enough to plan its memory.
-
-    `parse` gives the family's own Config, which the others take.
-    """
+class Family:
+    """`parse` gives the family's own Config, which the others take; `assemble` alone needs
+    weights."""
 
     name: str
     parse: Callable[[Mapping[str, Any]], DecoderConfig]
     weights: Callable[[Any], WeightMap]
     sizes: Callable[[Any], Sizes]
+    assemble: Callable[[Any, TrunkLoader, ExpertExecutor], Assembly]
 
     def weights_of(self, config: Mapping[str, Any]) -> WeightMap:
         return self.weights(self.parse(config))
-
-
-@dataclass(frozen=True)
-class Family(Outline):
-    """One that runs."""
-
-    assemble: Callable[[Any, TrunkLoader, ExpertExecutor], Assembly]
 
     def build(self, config: Any, load: TrunkLoader, experts: ExpertExecutor) -> Decoder:
         """The whole model, loaded."""

@@ -1,79 +1,51 @@
-"""GLM-5.3-Flash, its sizes: KDA (linear attention) layers with every fourth MLA over a pooled
+"""GLM-5.3-Flash, its text: KDA (linear attention) layers with every fourth MLA over a pooled
 indexer, a residual of several streams (mHC), 288 experts behind a sigmoid router.
 
-Names and shapes are those of the BF16 release. The layers themselves do not exist yet, so the
-family can be planned and not run. The vision tower and the draft layer are not loaded.
+Source: Glm5NextForConditionalGeneration of transformers. The vision tower and the draft (MTP)
+layer, which has a plain residual, are kept by conversions and not yet run.
 """
 
-from colibri.container.weights import ExpertShape, WeightMap
-from colibri.models.family import Outline, Sizes, moe_scratch_bytes
+from colibri.container.weights import WeightMap
+from colibri.experts.base import ExpertExecutor
+from colibri.kvcache.pooled import kept_bytes
+from colibri.layers.delta import DeltaCore, KimiDeltaAttention
+from colibri.layers.hyper import Streams
+from colibri.layers.linear import Projections
+from colibri.layers.mla import LatentAttention
+from colibri.layers.rope import NO_ROPE
+from colibri.models.family import Family, Sizes, moe_scratch_bytes
+from colibri.models.glm import expert_layers, glm_rules, mlp_loader, mlp_shapes
 from colibri.models.glm5_next_config import Glm5NextConfig, parse
-from colibri.models.mla_names import indexer_shapes, latent_attention_shapes
-from colibri.models.names import Shapes, expert_rules, swiglu_shapes, trunk
+from colibri.models.hyper import HyperAssembly, hyper_shapes
+from colibri.models.loader import TrunkLoader
+from colibri.models.mla import load_attention, load_indexer
+from colibri.models.mla_names import indexer_shapes, latent_attention_shapes, pool_shapes
+from colibri.models.names import Shapes, outer_shapes, trunk
 
-PREFIX = "model.language_model."
-LAYER = r"model\.language_model\.layers\.(?P<layer>\d+)\."
-ATTENTION = LAYER + r"self_attn\."
+ROOT = "model.language_model"
+_LAYER = r"model\.language_model\.layers\.(?P<layer>\d+)\."
+_ATTENTION = _LAYER + r"self_attn\."
 
 RULES = (
-    *expert_rules(layer=LAYER),
-    trunk(r"model\.language_model\.embed_tokens\.weight", "embedding"),
-    trunk(r"lm_head\.weight", "linear"),
-    trunk(r"model\.language_model\.norm\.weight", "exact"),
-    trunk(LAYER + r"(input|post_attention)_layernorm\.weight", "exact"),
-    trunk(LAYER + r"hc_(attn|ffn)_(fn|base|scale)", "exact"),
-    trunk(ATTENTION + r"([qkvo]|f_a|f_b|g_a|g_b)_proj\.weight", "linear"),
-    trunk(ATTENTION + r"(b_proj|[qkv]_conv1d|o_norm)\.weight", "exact"),
-    trunk(ATTENTION + r"(A_log|dt_bias)", "exact"),
-    trunk(ATTENTION + r"(q_a_proj|q_b_proj|kv_a_proj_with_mqa)\.weight", "linear"),
-    trunk(ATTENTION + r"kv_b_proj\.weight", "absorbed"),
-    trunk(ATTENTION + r"(q_a|kv_a)_layernorm\.weight", "exact"),
-    trunk(ATTENTION + r"indexer\.(wq_b|wk)\.weight", "linear"),
-    trunk(ATTENTION + r"indexer\.(weights_proj\.weight|k_norm\.(weight|bias))", "exact"),
-    trunk(ATTENTION + r"indexer\.index_kpool_compress_(gate|ape)", "exact"),
-    trunk(LAYER + r"mlp\.(shared_experts\.)?(gate|up|down)_proj\.weight", "linear"),
-    trunk(LAYER + r"mlp\.gate\.(weight|e_score_correction_bias)", "exact"),
-    trunk(LAYER + r"eh_proj\.weight", "linear"),
-    trunk(LAYER + r"(enorm|hnorm|shared_head\.norm)\.weight", "exact"),
+    *glm_rules(r"model\.language_model\."),
+    trunk(_LAYER + r"hc_(attn|ffn)_(fn|base|scale)", "exact"),
+    trunk(_ATTENTION + r"(f_a|f_b|g_a|g_b)_proj\.weight", "linear"),
+    trunk(_ATTENTION + r"(b_proj|[qkv]_conv1d|o_norm)\.weight", "exact"),
+    trunk(_ATTENTION + r"(A_log|dt_bias)", "exact"),
+    trunk(_ATTENTION + r"indexer\.index_kpool_compress_(gate|ape)", "exact"),
     trunk(r"model\.visual\..+", "exact"),
 )
 
 
 def weights(c: Glm5NextConfig) -> WeightMap:
-    layers = c.num_hidden_layers
-    experts = {
-        layer: ExpertShape(
-            c.n_routed_experts, c.hidden_size, c.moe_intermediate_size, draft=layer >= layers
-        )
-        for layer in range(layers + c.num_nextn_predict_layers)
-        if c.sparse(layer)
-    }
-    shapes: Shapes = {
-        PREFIX + "embed_tokens.weight": (c.vocab_size, c.hidden_size),
-        PREFIX + "norm.weight": (c.hidden_size,),
-    }
-    if not c.tie_word_embeddings:
-        shapes["lm_head.weight"] = (c.vocab_size, c.hidden_size)
-    for layer in range(layers):
-        prefix = f"{PREFIX}layers.{layer}"
-        shapes |= _layer_shapes(prefix, c) | _mlp_shapes(f"{prefix}.mlp", c, c.sparse(layer))
+    shapes = outer_shapes(c, ROOT)
+    for layer in range(c.num_hidden_layers):
+        prefix = f"{ROOT}.layers.{layer}"
+        shapes |= hyper_shapes(prefix, c.hc_mult, c.hidden_size)
+        shapes |= mlp_shapes(f"{prefix}.mlp", c, c.sparse(layer))
         mixer = _linear_shapes if c.linear(layer) else _full_shapes
         shapes |= mixer(f"{prefix}.self_attn", c)
-    return WeightMap(RULES, experts, shapes)
-
-
-def _layer_shapes(prefix: str, c: Glm5NextConfig) -> Shapes:
-    streams = c.hc_mult
-    mixes = 2 * streams + streams * streams  # into the sublayer, out of it, between the streams
-    shapes: Shapes = {
-        f"{prefix}.{norm}_layernorm.weight": (c.hidden_size,)
-        for norm in ("input", "post_attention")
-    }
-    for part in ("attn", "ffn"):
-        shapes[f"{prefix}.hc_{part}_fn"] = (mixes, streams * c.hidden_size)
-        shapes[f"{prefix}.hc_{part}_base"] = (mixes,)
-        shapes[f"{prefix}.hc_{part}_scale"] = (3,)
-    return shapes
+    return WeightMap(RULES, expert_layers(c), shapes)
 
 
 def _linear_shapes(prefix: str, c: Glm5NextConfig) -> Shapes:
@@ -96,21 +68,8 @@ def _linear_shapes(prefix: str, c: Glm5NextConfig) -> Shapes:
 
 def _full_shapes(prefix: str, c: Glm5NextConfig) -> Shapes:
     indexer = f"{prefix}.indexer"
-    pool: Shapes = {
-        f"{indexer}.index_kpool_compress_gate": (c.index_head_dim, c.hidden_size),
-        f"{indexer}.index_kpool_compress_ape": (c.index_kpool, c.index_head_dim),
-    }
-    return latent_attention_shapes(prefix, c) | indexer_shapes(indexer, c) | pool
-
-
-def _mlp_shapes(prefix: str, c: Glm5NextConfig, sparse: bool) -> Shapes:
-    if not sparse:
-        return swiglu_shapes(prefix, c.hidden_size, c.intermediate_size)
-    shared = c.moe_intermediate_size * c.n_shared_experts
-    return {
-        f"{prefix}.gate.weight": (c.n_routed_experts, c.hidden_size),
-        f"{prefix}.gate.e_score_correction_bias": (c.n_routed_experts,),
-    } | swiglu_shapes(f"{prefix}.shared_experts", c.hidden_size, shared)
+    shapes = latent_attention_shapes(prefix, c) | indexer_shapes(indexer, c)
+    return shapes | pool_shapes(indexer, c, c.index_kpool)
 
 
 def sizes(c: Glm5NextConfig) -> Sizes:
@@ -119,22 +78,61 @@ def sizes(c: Glm5NextConfig) -> Sizes:
     linear = sum(c.linear(layer) for layer in range(c.num_hidden_layers))
     full, kda = c.num_hidden_layers - linear, c.linear_attn_config
     position = c.kv_lora_rank + -(-c.index_head_dim // c.index_kpool)
-    recurrent = kda.width * (kda.head_dim + 3 * (kda.short_conv_kernel_size - 1))
-    open_pool = 2 * (c.index_kpool - 1) * c.index_head_dim
     heads = c.num_attention_heads
     attention = heads * (3 * c.kv_lora_rank + c.qk_nope_head_dim + c.v_head_dim)
     mixer = max(attention, 8 * kda.width)  # q, k, v before and after, gate, output
     mlp = 3 * max(c.intermediate_size, c.moe_intermediate_size * c.n_shared_experts)
-    # Streams in and out, normed input, both outputs; then the widest sublayer; quantised copies.
-    row = 6 * ((2 * c.hc_mult + 3) * c.hidden_size + max(mixer, mlp)) + 4 * c.index_topk
+    # The streams, twice more where a guess is made of them; what a half reads, that normed, what it
+    # makes; then the widest sublayer; quantised copies.
+    row = 6 * ((3 * c.hc_mult + 3) * c.hidden_size + max(mixer, mlp)) + 4 * c.index_topk
     row += moe_scratch_bytes(c.hidden_size, c.num_experts_per_tok, c.moe_intermediate_size)
+    kept = full * kept_bytes(c.index_kpool, c.index_head_dim)
     return Sizes(
         state_bytes=4 * full * position,
         activation_bytes=row,
         pair_bytes=4 * c.num_experts_per_tok * c.hidden_size,
         experts_per_token=c.num_experts_per_tok,
-        sequence_bytes=4 * (linear * recurrent + full * open_pool),
+        sequence_bytes=linear * kda.shape.state_bytes + kept,
     )
 
 
-FAMILY = Outline("glm5_next", parse, weights, sizes)
+def build(c: Glm5NextConfig, load: TrunkLoader, experts: ExpertExecutor) -> HyperAssembly:
+    def mixer(layer: int) -> KimiDeltaAttention | LatentAttention:
+        prefix = f"{ROOT}.layers.{layer}.self_attn"
+        if c.linear(layer):
+            return _delta_attention(c, load, layer, prefix)
+        indexer = load_indexer(c, load, prefix, layer, NO_ROPE, pooled=True)
+        return load_attention(c, load, prefix, layer, NO_ROPE, indexer, eps=c.rms_norm_eps)
+
+    return HyperAssembly(
+        c,
+        load,
+        NO_ROPE,
+        mixer,
+        mlp_loader(c, load, experts, ROOT, c.swiglu_limit),
+        ROOT,
+        residual=Streams(c.hc_mult),
+        streams=c.hc_mult,
+        iterations=c.hc_sinkhorn_iters,
+        eps=c.hc_eps,
+    )
+
+
+def _delta_attention(
+    c: Glm5NextConfig, load: TrunkLoader, layer: int, prefix: str
+) -> KimiDeltaAttention:
+    kda = c.linear_attn_config
+    convs = [f"{part}_conv1d" for part in "qkv"]
+    eps, lower = c.rms_norm_eps, kda.lower
+    rule = load.delta_rule(kda.shape, prefix, convs, "o_norm", eps=eps, silu=False, lower=lower)
+    wide = [load.linear(f"{prefix}.{part}_proj") for part in "qkv"]
+    beta = load.exact_beside(f"{prefix}.b_proj")
+    narrow = [load.linear(f"{prefix}.{part}_proj") for part in ("f_a", "g_a")]
+    return KimiDeltaAttention(
+        DeltaCore(layer, rule),
+        Projections(*wide, beta, *narrow),
+        *(load.linear(f"{prefix}.{part}_proj") for part in ("f_b", "g_b", "o")),
+    )
+
+
+FAMILY = Family("glm5_next", parse, weights, sizes, build)

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 
 from colibri.errors import ConfigError
-from colibri.models.config import (
-    DecoderConfig,
-    in_range,
-    of_length,
-    one_of,
-    parse_config,
-    refuse_unless,
-)
+from colibri.kernels.delta import MAX_TAPS, DeltaShape
+from colibri.kernels.hyper import MAX_STREAMS
+from colibri.models.config import in_range, one_of, parse_config, refuse_unless
+from colibri.models.glm import GlmConfig
+
+LINEAR = "linear_attention"
+# Hub configs say the first, transformers writes the second.
+FULL = ("full_attention", "indexed_attention")
 
 
 class LinearAttention(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,73 +23,72 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True):
     head_dim: int
     short_conv_kernel_size: int
     gate_lower_bound: float | None = None
+    safe_gate: bool = True
     kda_layers: list[int] | None = None
 
     @property
     def width(self) -> int:
         return self.num_heads * self.head_dim
 
+    @property
+    def lower(self) -> float | None:
+        """Of the decay's logarithm: -5 where a gate that is said to be bounded gives none."""
+        if self.gate_lower_bound is None and self.safe_gate:
+            return -5.0
+        return self.gate_lower_bound
 
-class Glm5NextConfig(DecoderConfig, frozen=True, kw_only=True):
-    intermediate_size: int
-    moe_intermediate_size: int
-    n_routed_experts: int
-    num_experts_per_tok: int
-    n_shared_experts: int
-    q_lora_rank: int
-    kv_lora_rank: int
-    qk_nope_head_dim: int
-    qk_rope_head_dim: int
-    v_head_dim: int
-    index_topk: int
-    index_n_heads: int
-    index_head_dim: int
+    @property
+    def shape(self) -> DeltaShape:
+        heads, dim = self.num_heads, self.head_dim
+        return DeltaShape(heads, heads, dim, dim, self.short_conv_kernel_size)
+
+    def check(self) -> None:
+        name = "linear_attn_config."
+        in_range(name + "num_heads", self.num_heads, 1, 1 << 16)
+        in_range(name + "head_dim", self.head_dim, 1, 1 << 16)
+        in_range(name + "short_conv_kernel_size", self.short_conv_kernel_size, 1, MAX_TAPS)
+        if self.gate_lower_bound is not None:
+            in_range(name + "gate_lower_bound", self.gate_lower_bound, -100, 0)
+
+
+class Glm5NextConfig(GlmConfig, frozen=True, kw_only=True):
     index_kpool: int
     linear_attn_config: LinearAttention
     hc_mult: int
-    first_k_dense_replace: int = 0
-    mlp_layer_types: list[str] | None = None
-    num_nextn_predict_layers: int = 0
-
-    def sparse(self, layer: int) -> bool:
-        if layer < self.num_hidden_layers and self.mlp_layer_types is not None:
-            return self.mlp_layer_types[layer] == "sparse"
-        return layer >= self.first_k_dense_replace
+    hc_eps: float
+    hc_sinkhorn_iters: int
+    swiglu_limit: float
+    mla_use_nope: bool = True
+    index_kpool_compress: bool = True
+    index_kpool_always_select_tail: bool = True
 
     def linear(self, layer: int) -> bool:
         """Whether a layer's mixer is KDA; the others, and draft layers, have full attention."""
         if layer >= self.num_hidden_layers:
             return False
         if self.layer_types is not None:
-            return self.layer_types[layer] != "full_attention"
+            return self.layer_types[layer] == LINEAR
         if self.linear_attn_config.kda_layers is not None:
             return layer in self.linear_attn_config.kda_layers
         return layer % 4 != 3
 
     def check(self) -> None:
         super().check()
-        for field in (
-            "intermediate_size", "moe_intermediate_size", "q_lora_rank", "kv_lora_rank",
-            "qk_nope_head_dim", "v_head_dim", "index_topk", "index_n_heads", "index_head_dim",
-        ):  # fmt: skip
-            in_range(field, getattr(self, field), 1, 1 << 20)
         refuse_unless(self.qk_rope_head_dim == 0, "qk_rope_head_dim", self.qk_rope_head_dim, "0")
-        in_range("n_shared_experts", self.n_shared_experts, 1, 64)
-        in_range("n_routed_experts", self.n_routed_experts, 1, 1 << 16)
-        in_range("num_experts_per_tok", self.num_experts_per_tok, 1, self.n_routed_experts)
-        in_range("first_k_dense_replace", self.first_k_dense_replace, 0, self.num_hidden_layers)
-        in_range("num_nextn_predict_layers", self.num_nextn_predict_layers, 0, 8)
-        in_range("index_kpool", self.index_kpool, 1, 1 << 10)
-        in_range("hc_mult", self.hc_mult, 1, 64)
-        kda = self.linear_attn_config
-        for field in ("num_heads", "head_dim"):
-            in_range(f"linear_attn_config.{field}", getattr(kda, field), 1, 1 << 16)
-        in_range(
-            "linear_attn_config.short_conv_kernel_size", kda.short_conv_kernel_size, 1, 1 << 10
-        )
-        if self.mlp_layer_types is not None:
-            of_length("mlp_layer_types", self.mlp_layer_types, self.num_hidden_layers)
-            one_of("mlp_layer_types", self.mlp_layer_types, ("dense", "sparse"))
+        for switch in ("mla_use_nope", "index_kpool_compress", "index_kpool_always_select_tail"):
+            refuse_unless(getattr(self, switch), switch, False, "true")
+        in_range("index_head_dim", self.index_head_dim, 1, 4096)
+        in_range("index_kpool", self.index_kpool, 1, min(self.index_topk, 1 << 10))
+        in_range("hc_mult", self.hc_mult, 1, MAX_STREAMS)
+        in_range("hc_sinkhorn_iters", self.hc_sinkhorn_iters, 1, 1 << 10)
+        in_range("hc_eps", self.hc_eps, 0, 1)
+        in_range("swiglu_limit", self.swiglu_limit, 1e-6, 1e30)
+        self.linear_attn_config.check()
+        if self.layer_types is not None:
+            one_of("layer_types", self.layer_types, (LINEAR, *FULL))
+        for layer in range(self.num_hidden_layers):
+            own = self.linear(layer) or self.indexed(layer)
+            refuse_unless(own, "indexer_types", f"shared at layer {layer}", "'full' in all")
 
 
 def parse(config: Mapping[str, Any]) -> Glm5NextConfig:

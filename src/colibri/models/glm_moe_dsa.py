@@ -5,79 +5,31 @@ Source: GlmMoeDsaForCausalLM of transformers. Layers marked "shared" reuse the s
 last "full" layer. The draft (MTP) layer behind the last one is kept by conversions and not yet run.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-from colibri.container.weights import ExpertShape, WeightMap
+from colibri.container.weights import WeightMap
 from colibri.experts.base import ExpertExecutor
-from colibri.layers.absorb import load_absorbed
-from colibri.layers.indexer import Indexer
-from colibri.layers.linear import Projections
 from colibri.layers.mla import LatentAttention
-from colibri.layers.mlp import DenseMLP
-from colibri.layers.rope import Rope
 from colibri.models.assembly import Assembly
 from colibri.models.family import Family, Sizes, moe_scratch_bytes
+from colibri.models.glm import expert_layers, glm_rules, mlp_loader, mlp_shapes
 from colibri.models.glm_config import GlmMoeDsaConfig, parse, rope_of
 from colibri.models.loader import TrunkLoader
+from colibri.models.mla import load_attention, load_indexer
 from colibri.models.mla_names import indexer_shapes, latent_attention_shapes
-from colibri.models.names import (
-    LAYER,
-    Shapes,
-    common_rules,
-    expert_rules,
-    outer_shapes,
-    swiglu_shapes,
-    trunk,
-)
-from colibri.routing.sigmoid import SigmoidRouter
+from colibri.models.names import outer_shapes
 
 # The reference hard-wires this epsilon for the latents and the indexer's key norm.
 LATENT_EPS = 1e-6
 
 
-RULES = (
-    *expert_rules(),
-    *common_rules(),
-    trunk(LAYER + r"self_attn\.(q_a_proj|q_b_proj|kv_a_proj_with_mqa)\.weight", "linear"),
-    trunk(LAYER + r"self_attn\.kv_b_proj\.weight", "absorbed"),
-    trunk(LAYER + r"self_attn\.(q_a|kv_a)_layernorm\.weight", "exact"),
-    trunk(LAYER + r"self_attn\.indexer\.(wq_b|wk)\.weight", "linear"),
-    trunk(LAYER + r"self_attn\.indexer\.(weights_proj\.weight|k_norm\.(weight|bias))", "exact"),
-    trunk(LAYER + r"mlp\.gate\.e_score_correction_bias", "exact"),
-    trunk(LAYER + r"eh_proj\.weight", "linear"),
-    trunk(LAYER + r"(enorm|hnorm|shared_head\.norm)\.weight", "exact"),
-    trunk(LAYER + r"embed_tokens\.weight", "embedding"),
-    trunk(LAYER + r"shared_head\.head\.weight", "linear"),
-)
-
-
 def weights(config: GlmMoeDsaConfig) -> WeightMap:
-    shapes, experts = outer_shapes(config), {}
-    hidden, layers = config.hidden_size, config.num_hidden_layers
-    for layer in range(layers + config.num_nextn_predict_layers):
-        if config.sparse(layer):
-            inner = config.moe_intermediate_size
-            experts[layer] = ExpertShape(
-                config.n_routed_experts, hidden, inner, draft=layer >= layers
-            )
-    for layer in range(layers):
+    shapes = outer_shapes(config)
+    for layer in range(config.num_hidden_layers):
         prefix = f"model.layers.{layer}"
         shapes |= latent_attention_shapes(f"{prefix}.self_attn", config)
         if config.indexed(layer):
             shapes |= indexer_shapes(f"{prefix}.self_attn.indexer", config)
         shapes |= mlp_shapes(f"{prefix}.mlp", config, config.sparse(layer))
-    return WeightMap(RULES, experts, shapes)
-
-
-def mlp_shapes(prefix: str, c: GlmMoeDsaConfig, sparse: bool) -> Shapes:
-    if not sparse:
-        return swiglu_shapes(prefix, c.hidden_size, c.intermediate_size)
-    shared = c.moe_intermediate_size * c.n_shared_experts
-    return {
-        f"{prefix}.gate.weight": (c.n_routed_experts, c.hidden_size),
-        f"{prefix}.gate.e_score_correction_bias": (c.n_routed_experts,),
-    } | swiglu_shapes(f"{prefix}.shared_experts", c.hidden_size, shared)
+    return WeightMap(glm_rules(), expert_layers(config), shapes)
 
 
 def sizes(c: GlmMoeDsaConfig) -> Sizes:
@@ -95,72 +47,16 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
 def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:
     rope = rope_of(config)
 
-    def mlp(layer: int) -> Callable[..., Any]:
-        prefix = f"model.layers.{layer}.mlp"
-        if not config.sparse(layer):
-            return DenseMLP(load.swiglu(prefix))
-        router = SigmoidRouter(
-            k=config.num_experts_per_tok,
-            bias=load.vector(f"{prefix}.gate.e_score_correction_bias"),
-            groups=config.n_group,
-            topk_groups=config.topk_group,
-            renormalize=config.norm_topk_prob,
-            scale=config.routed_scaling_factor,
-        )
-        return load.moe(
-            layer,
-            f"{prefix}.gate",
-            router,
-            experts,
-            load.swiglu(f"{prefix}.shared_experts"),
-        )
+    def attention(layer: int) -> LatentAttention:
+        prefix = f"model.layers.{layer}.self_attn"
+        indexer = None
+        if config.indexed(layer):
+            indexer = load_indexer(
+                config, load, prefix, layer, rope_of(config, config.index_interleaved)
+            )
+        return load_attention(config, load, prefix, layer, rope, indexer, eps=LATENT_EPS)
 
-    return Assembly(config, load, rope, lambda layer: attention(config, load, layer, rope), mlp)
-
-
-def attention(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int, rope: Rope) -> LatentAttention:
-    prefix = f"model.layers.{layer}.self_attn"
-    key, value = load_absorbed(
-        load.container,
-        f"{prefix}.kv_b_proj.weight",
-        heads=c.num_attention_heads,
-        nope_dim=c.qk_nope_head_dim,
-        value_dim=c.v_head_dim,
-        bits=load.trunk_bits,
-    )
-    shared = ["q_a_proj", "kv_a_proj_with_mqa", *(["indexer.wk"] if c.indexed(layer) else [])]
-    return LatentAttention(
-        layer=layer,
-        heads=c.num_attention_heads,
-        nope_dim=c.qk_nope_head_dim,
-        rope_dim=c.qk_rope_head_dim,
-        value_dim=c.v_head_dim,
-        latent_dim=c.kv_lora_rank,
-        input_proj=Projections(*(load.linear(f"{prefix}.{name}") for name in shared)),
-        q_a_norm=load.rms_norm(f"{prefix}.q_a_layernorm", LATENT_EPS),
-        q_b_proj=Projections(load.linear(f"{prefix}.q_b_proj")),
-        kv_a_norm=load.rms_norm(f"{prefix}.kv_a_layernorm", LATENT_EPS),
-        kv_b_key=key,
-        kv_b_value=value,
-        o_proj=load.linear(f"{prefix}.o_proj"),
-        rope=rope,
-        planes=load.planes,
-        indexer=indexer(c, load, layer) if c.indexed(layer) else None,
-    )
-
-
-def indexer(c: GlmMoeDsaConfig, load: TrunkLoader, layer: int) -> Indexer:
-    prefix = f"model.layers.{layer}.self_attn.indexer"
-    return Indexer(
-        layer=layer,
-        heads=c.index_n_heads,
-        dim=c.index_head_dim,
-        topk=c.index_topk,
-        wq_b=load.linear(f"{prefix}.wq_b"),
-        k_norm=load.layer_norm(f"{prefix}.k_norm", LATENT_EPS),
-        weights_proj=load.exact(f"{prefix}.weights_proj"),
-        rope=rope_of(c, c.index_interleaved),
-    )
+    return Assembly(config, load, rope, attention, mlp_loader(config, load, experts))
 
 
 FAMILY = Family("glm_moe_dsa", parse, weights, sizes, build)

@@ -1,5 +1,6 @@
 """Trunk tensors by name, at the precision that was asked for."""
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -77,9 +78,9 @@ class TrunkLoader:
         """A matrix that is never quantised: routers and their like."""
         return Linear(load_matrix(self.container, prefix + ".weight", "source"))
 
-    def exact_beside(self, prefix: str) -> Linear:
+    def exact_beside(self, prefix: str, suffix: str = ".weight") -> Linear:
         """The same, to be multiplied in one call with linears of the same input."""
-        return Linear(self.exact(prefix).weight, self.planes)
+        return Linear(load_matrix(self.container, prefix + suffix, "source"), self.planes)
 
     def delta_rule(
         self,
@@ -110,8 +111,9 @@ class TrunkLoader:
     def layer_norm(self, prefix: str, eps: float) -> LayerNorm:
         return LayerNorm(self.vector(prefix + ".weight"), self.vector(prefix + ".bias"), eps)
 
-    def swiglu(self, prefix: str) -> SwiGLU:
-        return SwiGLU(*(self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down")))
+    def swiglu(self, prefix: str, limit: float = math.inf) -> SwiGLU:
+        gate, up, down = (self.linear(f"{prefix}.{part}_proj") for part in ("gate", "up", "down"))
+        return SwiGLU(gate, up, down, limit)
 
     def moe(
         self,
@@ -121,10 +123,11 @@ class TrunkLoader:
         experts: ExpertExecutor,
         shared: SwiGLU | None = None,
         shared_gate: Linear | None = None,
+        limit: float = math.inf,
     ) -> MoE:
         """The one place where a layer gets its router; `gate` is the router's weight."""
         logits = self.exact(gate)
-        exact = MoE(layer, logits, router, experts, shared, shared_gate)
+        exact = MoE(layer, logits, router, experts, shared, shared_gate, limit)
         made = self.make_router(layer, router, logits.weight.rows)
         if made is router and self.router_bits == "source":
             return exact

@@ -4,6 +4,9 @@ from typing import Protocol
 
 from colibri.models.names import Shapes
 
+# Of an indexer whose keys are pooled; named without ".weight".
+POOL_GATE, POOL_BIAS = "index_kpool_compress_gate", "index_kpool_compress_ape"
+
 
 class LatentDims(Protocol):
     @property
@@ -24,6 +27,8 @@ class LatentDims(Protocol):
     def index_n_heads(self) -> int: ...
     @property
     def index_head_dim(self) -> int: ...
+    @property
+    def index_topk(self) -> int: ...
 
 
 def latent_attention_shapes(prefix: str, c: LatentDims) -> Shapes:
@@ -49,4 +54,12 @@ def indexer_shapes(prefix: str, c: LatentDims) -> Shapes:
         f"{prefix}.k_norm.weight": (c.index_head_dim,),
         f"{prefix}.k_norm.bias": (c.index_head_dim,),
         f"{prefix}.weights_proj.weight": (c.index_n_heads, c.hidden_size),
+    }
+
+
+def pool_shapes(prefix: str, c: LatentDims, pool: int) -> Shapes:
+    """What an indexer has besides where a key stands for `pool` positions."""
+    return {
+        f"{prefix}.{POOL_GATE}": (c.index_head_dim, c.hidden_size),
+        f"{prefix}.{POOL_BIAS}": (pool, c.index_head_dim),
     }

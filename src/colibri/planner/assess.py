@@ -14,8 +14,8 @@ from colibri.container.reader import Container, open_container
 from colibri.errors import ConfigError
 from colibri.experts.reads.sources import open_drives
 from colibri.kernels.packing import Scheme
-from colibri.models.family import Family, Outline
-from colibri.models.registry import outline_for
+from colibri.models.family import Family
+from colibri.models.registry import family_for
 from colibri.planner import rates
 from colibri.planner.advice import Question, advise
 from colibri.planner.budget import Machine, this_machine
@@ -39,22 +39,21 @@ class Wishes:
 
 
 def open_outline(path: Path, others: Sequence[Path] = ()) -> Container:
-    """A model that may be headers only, and of a family that cannot be run yet. others: directories
-    with more of its files."""
+    """A model that may be headers only. others: directories with more of its files."""
     return open_container(
-        path, lambda c: outline_for(c).weights_of(c), others=others, incomplete=True
+        path, lambda c: family_for(c).weights_of(c), others=others, incomplete=True
     )
 
 
 def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Document:
     """Also of a model that does not fit. Raises ConfigError; CapacityError only for a budget of
     more than the machine has."""
-    outline = outline_for(container.config)
+    family = family_for(container.config)
     short, files = without_data(container)
     model = _model(container, wishes.scheme, bool(short))
     machine = this_machine()
     notes = use_threads(config) + _on_mirrors(container, config, headers_only=bool(short))
-    question = _question(config, container.config, outline, model, machine, wishes)
+    question = _question(config, container.config, family, model, machine, wishes)
     plan = question.plan()
     plan = dataclasses.replace(plan, notes=plan.notes + notes)
     question = dataclasses.replace(
@@ -66,8 +65,8 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
     schemes = sorted({layer.layout.scheme for layer in streamed_layers(model).values()})
     entry = ModelEntry(
         path=str(container.path),
-        family=outline.name,
-        runs=isinstance(outline, Family),
+        family=family.name,
+        runs=True,
         experts=", ".join(schemes) or "none",
         as_converted=model is not container,
         files=files,
@@ -114,16 +113,16 @@ def _on_mirrors(
 def _question(
     config: EngineConfig,
     model_config: Mapping[str, Any],
-    outline: Outline,
+    family: Family,
     model: Model,
     machine: Machine,
     wishes: Wishes,
 ) -> Question:
-    parsed = outline.parse(model_config)
+    parsed = family.parse(model_config)
     return Question(
         config,
         model,
-        outline.sizes(parsed),
+        family.sizes(parsed),
         parsed.max_position_embeddings,
         parsed.vocab_size,
         machine.assuming_free() if wishes.assume_free else machine,

@@ -15,7 +15,7 @@ VERSION = 1
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     family: str
-    runs: bool  # false: this version can only plan it
+    runs: bool  # false in versions that could plan it and not run it
     experts: str  # scheme or dtype that was planned with
     as_converted: bool  # false: as it is on disk
     files: int

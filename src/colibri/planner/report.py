@@ -22,7 +22,7 @@ def report(d: Document) -> Iterator[str]:
 
 def _model(d: Document) -> Iterator[str]:
     m = d.model
-    yield f"model       {m.path} ({m.family}{'' if m.runs else '; cannot be run yet'})"
+    yield f"model       {m.path} ({m.family})"
     if m.files_without_data:
         yield (
             f"files       headers only: {m.files_without_data} of {m.files} files are missing or "

@@ -14,10 +14,15 @@ def eos_ids(
     config: Mapping[str, object], generation_config: Mapping[str, object], tokenizer: HasEos | None
 ) -> frozenset[int]:
     """Each eos_token_id is an int, a list or null; anything else is a ConfigError that names the
-    field.
+    field. A config with vision may name them in its text_config alone.
     """
     own = frozenset() if tokenizer is None else tokenizer.eos_ids
-    sources = (("config.json", config), ("generation_config.json", generation_config))
+    text = config.get("text_config")
+    sources = (
+        ("config.json", config),
+        ("config.json: text_config", text if isinstance(text, Mapping) else {}),
+        ("generation_config.json", generation_config),
+    )
     return own.union(*(_listed(source.get("eos_token_id"), name) for name, source in sources))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.kernels.reference import ops
-from colibri.kernels.reference.matmul import matmul_dense, silu
+from colibri.kernels.reference.matmul import matmul_dense
 
 F32 = NDArray[np.float32]
 
@@ -29,8 +29,8 @@ def project(x: F32, ws: Sequence[F32], biases: Sequence[F32 | None]) -> list[F32
     return [y if b is None else y + b for y, b in zip(products, biases, strict=True)]
 
 
-def swiglu(x: F32, gate: F32, up: F32, down: F32) -> F32:
-    return matmul_dense(silu(matmul_dense(x, gate)) * matmul_dense(x, up), down)
+def swiglu(x: F32, gate: F32, up: F32, down: F32, limit: float = np.inf) -> F32:
+    return matmul_dense(ops.silu_mul(matmul_dense(x, gate), matmul_dense(x, up), limit), down)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def sigmoid(x: Floats) -> Floats:
     return _f32(_sigmoid(x))
 
 
-def silu_mul(gate: Floats, up: Floats) -> Floats:
+def silu_mul(gate: Floats, up: Floats, limit: float = np.inf) -> Floats:
+    gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
     return _f32(gate * _sigmoid(gate) * up)
 
 
@@ -141,12 +142,23 @@ def attend(
 
 
 def index_scores_select(
-    iq: Floats, w: Floats, ik: Floats, positions: NDArray[np.int64], topk: int
+    iq: Floats, w: Floats, ik: Floats, positions: NDArray[np.int64], topk: int, pool: int = 1
 ) -> NDArray[np.int32]:
-    out = np.full((len(iq), topk), -1, np.int32)
+    out = np.full((len(iq), topk // pool * pool + pool - 1), -1, np.int32)
     for t, position in enumerate(positions):
-        dots = iq[t].astype(np.float64) @ ik[: position + 1].astype(np.float64).T
+        complete = (position + 1) // pool
+        dots = iq[t].astype(np.float64) @ ik[:complete].astype(np.float64).T
         score = w[t].astype(np.float64) @ np.maximum(dots, 0)
-        chosen = np.sort(_best(score[None], topk)[0])
+        best = np.sort(_best(score[None], topk // pool)[0])
+        tail = np.arange(complete * pool, position + 1)
+        chosen = np.concatenate([(best[:, None] * pool + np.arange(pool)).ravel(), tail])
         out[t, : len(chosen)] = chosen
     return out
+
+
+def pool_keys(rows: Floats, bias: Floats) -> Floats:
+    pool, dim = bias.shape
+    a = rows.astype(np.float64).reshape(-1, pool, 2, dim)
+    gate = a[:, :, 1] + bias
+    weight = np.exp(gate - gate.max(1, keepdims=True))
+    return _f32((weight * a[:, :, 0]).sum(1) / weight.sum(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -46,6 +47,7 @@ class LayerByLayer:
         topk_ids: Ids,
         topk_weights: Floats,
         meanwhile: Callable[[], None] = lambda: None,
+        limit: float = math.inf,
     ) -> Floats:
         if self._experts is None or layer != self._layer:
             self.close()
@@ -53,7 +55,7 @@ class LayerByLayer:
             slots = max(1, _SLOT_BYTES // source.slot_bytes)
             self._layer = layer
             self._experts = StreamedExperts({layer: source}, slots_per_layer=slots, planes=_PLANES)
-        return self._experts.run(layer, x, topk_ids, topk_weights, meanwhile)
+        return self._experts.run(layer, x, topk_ids, topk_weights, meanwhile, limit)
 
     def complete(self, layer: int) -> bool:
         return True  # nobody looks ahead here
@@ -89,12 +91,13 @@ class Side:
         self._assembly = family.assemble(self.config, load, self._experts)
         self._embedding = _embedding(container)
         self._step: Step | None = None
-        self._x = self._embedded([i for ids in prompts for i in ids])
+        self._residual = self._assembly.residual
+        self._x = self._residual.begin(self._embedded([i for ids in prompts for i in ids]))
         self._y: F32 | None = None
 
     @property
     def hidden(self) -> F32:
-        """The residual stream [rows, hidden] after the layers so far."""
+        """The residual [rows, ..., hidden] after the layers so far."""
         return self._x if self._y is None else self._x + self._y
 
     def advance(self, layer: int) -> None:
@@ -122,7 +125,7 @@ class Side:
 
     def logits(self) -> F32:
         """After the last layer: [rows, vocabulary]."""
-        hidden = self._assembly.norm().added(self._x, self._y)
+        hidden = self._residual.end(self._x, self._y, self._assembly.norm())
         name = self._embedding if self.config.tie_word_embeddings else _HEAD
         bits = self._container.info(name).stored_bits or "source"
         size = self.config.vocab_size
