@@ -28,11 +28,11 @@ def test_neither_descriptors_nor_threads_remain(cycles: int, tmp_path: Path) -> 
     for n in range(cycles):
         mirror = (str(copy),) if n % 2 else ()
         with LLM(
-            model, ram="400MB", cache_experts=2, lookahead=1, mirror=mirror, disk_weights=(1, 1)
+            model, ram="1GB", cache_experts=2, lookahead=1, mirror=mirror, disk_weights=(1, 1)
         ) as llm:
             llm.forward([1, 2, 3])
         with pytest.raises(ColibriError, match="holds nothing"):  # when much is open already
-            LLM(model, ram="400MB", mirror=(str(tmp_path),))
+            LLM(model, ram="1GB", mirror=(str(tmp_path),))
         if n == 0:
             before = held()  # the kernels' own threads stay
     assert held() == before

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from colibri.cli.run import command as run
 from colibri.config import SETTINGS, unknown_variables
 from colibri.config.upstream import (
     ABSENT,
@@ -68,5 +69,5 @@ def test_what_is_not_here_is_said_once(absent: object) -> None:
 
 
 def test_flags_that_notices_name_exist() -> None:
-    flags = {s.flag for s in SETTINGS}
+    flags = {s.flag for s in SETTINGS} | {flag for p in run.params for flag in p.opts}
     assert {flag for a in ABSENT for flag in re.findall(r"--[a-z-]+", a.says)} <= flags

@@ -216,7 +216,7 @@ def test_the_profile_of_a_find_names_model_and_machine():
 
 
 def test_a_real_trial_measures_and_its_digest_holds():
-    config = EngineConfig(ram="300MB", context=128, lookahead="off", profile="off")
+    config = EngineConfig(ram="1GB", context=128, lookahead="off", profile="off")
     first = measure(config, Work(tokens=3, repeats=1))
     small = dataclasses.replace(config, cache_share=10, readers=1)
     second = ProcessRunner(Work(tokens=3, repeats=1)).run(small, 60.0)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from colibri.cli import terminal
+from colibri.cli.types import Number
 from colibri.config import default_file
 from colibri.errors import ColibriError
 
@@ -24,7 +25,9 @@ _POLL_SECONDS = 0.1
 @click.command("stop")
 @click.option("--port", metavar="PORT", help="Where the server listens.  [default: 8000]")
 @click.option("--host", metavar="HOST", help="Where, if several listen on that port.")
-@click.option("--wait", default=60.0, show_default=True, help="Seconds to wait for its end.")
+@click.option(
+    "--wait", type=Number(0), default=60.0, show_default=True, help="Seconds to wait for its end."
+)
 def command(port: str | None, host: str | None, wait: float) -> None:
     """End the server that `coli serve` runs on a port, once its running answers have ended.
 
