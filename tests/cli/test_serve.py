@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 COLI = [sys.executable, "-c", "from colibri.cli import main; main()"]
@@ -70,9 +70,9 @@ def test_one_line_tells_model_address_and_plan(server: Process, environ: dict[st
     assert server.model == "colibri-demo"
     for part in ("glm_moe_dsa", "memory", "of 0.70 GB", "context 1024"):
         assert part in server.said
-    answer = httpx.post(f"{server.url}/v1/completions", json={"prompt": "A cat", "max_tokens": 2})
+    answer = httpx2.post(f"{server.url}/v1/completions", json={"prompt": "A cat", "max_tokens": 2})
     assert answer.status_code == 200
-    with httpx.stream(
+    with httpx2.stream(
         "POST",
         f"{server.url}/v1/completions",
         json={"prompt": "A cat", "max_tokens": 900, "ignore_eos": True, "stream": True},
@@ -97,7 +97,7 @@ def test_stop_ends_the_server_on_its_port_only(server: Process, environ: dict[st
         stopped = stop(environ, "--port", server.port)
         assert (stopped.returncode, stopped.stderr) == (0, f"{server.url} has ended\n")
         assert server.end()[0] == 0
-        assert httpx.get(f"{other.url}/health/ready").status_code == 200
+        assert httpx2.get(f"{other.url}/health/ready").status_code == 200
     finally:
         other.kill()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import anthropic
-import httpx
+import httpx2
 import openai
 import pytest
 from server_kit import Running, serving
@@ -27,8 +27,8 @@ def server(llm: LLM) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def http(server: Running) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30) as client:
+def http(server: Running) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=server.url, timeout=30) as client:
         yield client
 
 

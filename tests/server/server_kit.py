@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from colibri import LLM
 from colibri.config import ServerConfig
@@ -72,7 +72,7 @@ def serving(llm: Any, sampling: dict[str, Any] | None = None, **config: Any) -> 
         assert not thread.is_alive()
 
 
-def events(response: httpx.Response) -> list[tuple[str, Any]]:
+def events(response: httpx2.Response) -> list[tuple[str, Any]]:
     """Of a stream that was read: (event's name, its data); comments have the name ":"."""
     found = []
     for block in response.text.split("\n\n"):

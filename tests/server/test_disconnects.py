@@ -7,7 +7,7 @@ import struct
 import time
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from server_kit import Running, raw_request, serving
 
@@ -97,7 +97,7 @@ def test_leaving_before_the_request_is_whole(server: Running) -> None:
         sock = server.connect()
         sock.sendall(part)
         reset(sock)
-    with httpx.Client(base_url=server.url) as http:
+    with httpx2.Client(base_url=server.url) as http:
         assert http.get("/health/ready").status_code == 200
     server.await_idle()
 
@@ -114,7 +114,7 @@ def test_fifty_resets_in_the_middle_of_streams(
             received += sock.recv(4096)
         reset(sock)
     server.await_idle()
-    with httpx.Client(base_url=server.url, timeout=20) as http:
+    with httpx2.Client(base_url=server.url, timeout=20) as http:
         answer = http.post("/v1/completions", json={"prompt": "A cat", "max_tokens": 2})
         assert answer.status_code == 200
     assert not [record for record in caplog.records if record.exc_info]
@@ -122,7 +122,7 @@ def test_fifty_resets_in_the_middle_of_streams(
 
 def test_others_go_on_when_one_leaves(server: Running) -> None:
     body = {"prompt": "A cat", "seed": 2, "max_tokens": 30}
-    with httpx.Client(base_url=server.url, timeout=20) as http:
+    with httpx2.Client(base_url=server.url, timeout=20) as http:
         alone = http.post("/v1/completions", json=body).json()["choices"]
         sock = server.connect()
         sock.sendall(raw_request("/v1/completions", ENDLESS.replace(b"1900", b"200") % b"true"))

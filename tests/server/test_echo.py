@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from server_kit import events
@@ -14,7 +14,7 @@ from colibri import LLM
 PROMPT = "The hummingbird is a small bird that"
 
 
-def ask(http: httpx.Client, **body: Any) -> dict[str, Any]:
+def ask(http: httpx2.Client, **body: Any) -> dict[str, Any]:
     response = http.post("/v1/completions", json={"temperature": 0} | body)
     assert response.status_code == 200, response.text
     choice: dict[str, Any] = response.json()["choices"][0]
@@ -31,7 +31,7 @@ def teacher_forced(llm: LLM, ids: list[int]) -> list[float]:
 
 @pytest.mark.parametrize("max_tokens", [0, 1, 4])
 def test_log_probabilities_of_the_prompt_are_teacher_forced(
-    http: httpx.Client, llm: LLM, max_tokens: int
+    http: httpx2.Client, llm: LLM, max_tokens: int
 ) -> None:
     assert llm.tokenizer is not None
     ids = llm.tokenizer.encode(PROMPT, True)
@@ -48,7 +48,7 @@ def test_log_probabilities_of_the_prompt_are_teacher_forced(
     assert all(len(top) in (2, 3) for top in told["top_logprobs"][1:])
 
 
-def test_streamed_it_is_the_same(http: httpx.Client) -> None:
+def test_streamed_it_is_the_same(http: httpx2.Client) -> None:
     body = {"prompt": PROMPT, "echo": True, "logprobs": 1, "max_tokens": 3}
     whole = ask(http, **body)
     response = http.post("/v1/completions", json=body | {"temperature": 0, "stream": True})
@@ -58,7 +58,7 @@ def test_streamed_it_is_the_same(http: httpx.Client) -> None:
         assert [x for c in choices if c["logprobs"] for x in c["logprobs"][name]] == values
 
 
-def test_echo_alone(http: httpx.Client, llm: LLM) -> None:
+def test_echo_alone(http: httpx2.Client, llm: LLM) -> None:
     assert ask(http, prompt=PROMPT, echo=True, max_tokens=0)["text"] == PROMPT
     assert llm.tokenizer is not None
     ids = llm.tokenizer.encode(PROMPT, True)
@@ -67,7 +67,7 @@ def test_echo_alone(http: httpx.Client, llm: LLM) -> None:
     assert choice["logprobs"] is None
 
 
-def test_log_probabilities_of_the_answer(http: httpx.Client) -> None:
+def test_log_probabilities_of_the_answer(http: httpx2.Client) -> None:
     choice = ask(http, prompt=PROMPT, logprobs=0, max_tokens=3)
     told = choice["logprobs"]
     assert "".join(told["tokens"]) == choice["text"]

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import anthropic
-import httpx
+import httpx2
 import openai
 import pytest
 from server_kit import Running, raw_request, raw_response, serving
@@ -33,15 +33,15 @@ def locked(llm: LLM) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def anyone(locked: Running) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=locked.url, timeout=20) as client:
+def anyone(locked: Running) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=locked.url, timeout=20) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def known(locked: Running) -> Iterator[httpx.Client]:
+def known(locked: Running) -> Iterator[httpx2.Client]:
     headers = {"authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=locked.url, timeout=20, headers=headers) as client:
+    with httpx2.Client(base_url=locked.url, timeout=20, headers=headers) as client:
         yield client
 
 
@@ -59,7 +59,7 @@ def known(locked: Running) -> Iterator[httpx.Client]:
         "/nothing",
     ],
 )
-def test_all_but_liveness_ask_for_the_key(anyone: httpx.Client, path: str) -> None:
+def test_all_but_liveness_ask_for_the_key(anyone: httpx2.Client, path: str) -> None:
     response = anyone.get(path)
     assert response.status_code == 401
     assert response.json()["error"]["code"] == "invalid_api_key"
@@ -81,11 +81,11 @@ def test_all_but_liveness_ask_for_the_key(anyone: httpx.Client, path: str) -> No
     ],
     ids=str,
 )
-def test_wrong_keys(anyone: httpx.Client, headers: dict[str, Any]) -> None:
+def test_wrong_keys(anyone: httpx2.Client, headers: dict[str, Any]) -> None:
     assert anyone.post("/v1/completions", json=BODY, headers=headers).status_code == 401
 
 
-def test_right_keys(anyone: httpx.Client, locked: Running) -> None:
+def test_right_keys(anyone: httpx2.Client, locked: Running) -> None:
     for headers in ({"authorization": f"bearer {KEY}"}, {"x-api-key": KEY}):
         assert anyone.post("/v1/completions", json=BODY, headers=headers).status_code == 200
     with openai.OpenAI(base_url=f"{locked.url}/v1", api_key=KEY) as client:
@@ -102,7 +102,7 @@ def test_right_keys(anyone: httpx.Client, locked: Running) -> None:
         other.messages.create(model="demo", max_tokens=1, messages=[])
 
 
-def test_keys_are_compared_in_constant_time(anyone: httpx.Client) -> None:
+def test_keys_are_compared_in_constant_time(anyone: httpx2.Client) -> None:
     """B088."""
     with mock.patch.object(guard.hmac, "compare_digest", wraps=guard.hmac.compare_digest) as spy:
         anyone.get("/v1/models", headers={"x-api-key": KEY})
@@ -144,10 +144,10 @@ def test_a_wildcard_of_hosts_is_possible(llm: LLM) -> None:
     """B089."""
     with serving(llm, allowed_host=("*",)) as running:
         headers = {"host": "anything.example"}
-        assert httpx.get(f"{running.url}/health/live", headers=headers).status_code == 200
+        assert httpx2.get(f"{running.url}/health/live", headers=headers).status_code == 200
 
 
-def test_pages_that_may_call(known: httpx.Client, locked: Running) -> None:
+def test_pages_that_may_call(known: httpx2.Client, locked: Running) -> None:
     response = known.get("/v1/models", headers={"origin": ORIGIN})
     assert response.headers["access-control-allow-origin"] == ORIGIN
     assert "origin" in response.headers["vary"].lower()
@@ -156,11 +156,11 @@ def test_pages_that_may_call(known: httpx.Client, locked: Running) -> None:
         "access-control-request-method": "POST",
         "access-control-request-headers": "authorization, content-type",
     }
-    preflight = httpx.options(f"{locked.url}/v1/chat/completions", headers=asked)
+    preflight = httpx2.options(f"{locked.url}/v1/chat/completions", headers=asked)
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-origin"] == ORIGIN
     assert "authorization" in preflight.headers["access-control-allow-headers"]
-    refusal = httpx.get(f"{locked.url}/v1/models", headers={"origin": ORIGIN})
+    refusal = httpx2.get(f"{locked.url}/v1/models", headers={"origin": ORIGIN})
     assert refusal.status_code == 401
     assert refusal.headers["access-control-allow-origin"] == ORIGIN  # so that the page can say so
 
@@ -168,7 +168,7 @@ def test_pages_that_may_call(known: httpx.Client, locked: Running) -> None:
 @pytest.mark.parametrize(
     "origin", ["http://localhost:3001", "https://localhost:3000", f"{ORIGIN}.evil.example", "null"]
 )
-def test_pages_that_may_not_call(known: httpx.Client, origin: str) -> None:
+def test_pages_that_may_not_call(known: httpx2.Client, origin: str) -> None:
     """Also not as what browsers send without asking first."""
     response = known.post("/v1/completions", json=BODY, headers={"origin": origin})
     assert response.status_code == 403
@@ -176,7 +176,7 @@ def test_pages_that_may_not_call(known: httpx.Client, origin: str) -> None:
     assert "access-control-allow-origin" not in response.headers
 
 
-def test_own_pages_may_call(known: httpx.Client, locked: Running) -> None:
+def test_own_pages_may_call(known: httpx2.Client, locked: Running) -> None:
     assert known.get("/v1/models", headers={"origin": locked.url}).status_code == 200
 
 
@@ -213,7 +213,7 @@ def test_a_body_too_large_is_taken_in_and_refused(locked: Running, size: int) ->
         assert sock.recv(10) == b""
 
 
-def test_a_body_in_pieces_is_bounded_as_well(known: httpx.Client) -> None:
+def test_a_body_in_pieces_is_bounded_as_well(known: httpx2.Client) -> None:
     pieces = (b"x" * 1000 for _ in range(100))
     headers = {"content-type": "application/json"}
     assert known.post("/v1/completions", content=pieces, headers=headers).status_code == 413
@@ -261,19 +261,19 @@ def test_logs_have_no_prompt_unless_asked_for(llm: LLM, caplog: pytest.LogCaptur
     for wanted in ("off", "on"):
         caplog.clear()
         with serving(llm, log_prompts=wanted) as running:
-            httpx.post(f"{running.url}/v1/completions", json={"prompt": "xyzzy", "max_tokens": 2})
-            httpx.get(f"{running.url}/v1/models?secret=xyzzy")
+            httpx2.post(f"{running.url}/v1/completions", json={"prompt": "xyzzy", "max_tokens": 2})
+            httpx2.get(f"{running.url}/v1/models?secret=xyzzy")
         assert ("xyzzy" in caplog.text) == (wanted == "on")
         assert "POST /v1/completions 200" in caplog.text
         assert "answer 2 (length)" in caplog.text
 
 
-def test_requests_have_an_id(http_client: httpx.Client) -> None:
+def test_requests_have_an_id(http_client: httpx2.Client) -> None:
     ids = {http_client.get("/v1/models").headers["x-request-id"] for _ in range(3)}
     assert len(ids) == 3
 
 
 @pytest.fixture
-def http_client(server: Running) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url) as client:
+def http_client(server: Running) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=server.url) as client:
         yield client

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from server_kit import Running, Scripted, events, raw_request, said, serving
 
@@ -88,7 +88,7 @@ def test_ten_thousand_malformed_requests(llm: LLM) -> None:
     with (
         serving(scripted) as fast,
         serving(llm) as real,
-        httpx.Client(timeout=60) as http,
+        httpx2.Client(timeout=60) as http,
     ):
         for _ in range(10_000):
             path = rng.choice(list(VALID))
@@ -105,7 +105,7 @@ def test_memory_stays_over_a_thousand_requests(llm: LLM) -> None:
         {"prompt": f"The number {at} is", "max_tokens": 4, "stream": bool(at % 2)}
         for at in range(1000)
     ]
-    with serving(llm) as server, httpx.Client(base_url=server.url, timeout=60) as http:
+    with serving(llm) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
         for one in bodies[:800]:  # until the room for prefixes was touched once
             http.post("/v1/completions", json=one)
         before = probe.rss_bytes()
@@ -121,7 +121,7 @@ def test_a_hundred_clients_on_a_queue_of_eight(thinker: LLM) -> None:
 
         def ask(at: int) -> str:
             asked = {"prompt": f"Story {at}:", "max_tokens": 900, "stream": True, "seed": at}
-            with httpx.Client(base_url=server.url, timeout=120) as http:
+            with httpx2.Client(base_url=server.url, timeout=120) as http:
                 response = http.post("/v1/completions", json=asked)
             if response.status_code == 429:
                 assert int(response.headers["retry-after"]) >= 1
@@ -140,7 +140,7 @@ def test_a_hundred_clients_on_a_queue_of_eight(thinker: LLM) -> None:
         server.await_idle()
 
 
-def test_two_hundred_streams_all_end(http: httpx.Client) -> None:
+def test_two_hundred_streams_all_end(http: httpx2.Client) -> None:
     """B092."""
     for seed in range(200):
         asked = {"messages": [{"role": "user", "content": "Hi"}], "seed": seed, "stream": True}
@@ -158,7 +158,7 @@ def test_three_hundred_slow_clients_hold_nobody_up(llm: LLM) -> None:
             for at, sock in enumerate(slow):
                 sock.sendall(request[: at % len(request)])
             begun = time.monotonic()
-            answer = httpx.post(
+            answer = httpx2.post(
                 f"{server.url}/v1/completions", json={"prompt": "A cat", "max_tokens": 2}
             )
             assert answer.status_code == 200
@@ -188,7 +188,7 @@ def test_clients_that_leave_at_random(server: Running) -> None:
             sock.sendall(raw_request("/v1/completions", asked))
             time.sleep(rng.random() * 0.05)
     server.await_idle()
-    answer = httpx.post(f"{server.url}/v1/completions", json={"prompt": "x", "max_tokens": 1})
+    answer = httpx2.post(f"{server.url}/v1/completions", json={"prompt": "x", "max_tokens": 1})
     assert answer.status_code == 200
 
 

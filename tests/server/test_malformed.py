@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from server_kit import Scripted, serving
 
@@ -103,7 +103,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 def refused(llm: LLM) -> Any:
     """A client of a server whose engine must not be called."""
     scripted = Scripted(llm, lambda _request: pytest.fail("reached the engine"))
-    with serving(scripted) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+    with serving(scripted) as server, httpx2.Client(base_url=server.url, timeout=30) as client:
         yield client
     assert scripted.submitted == []
 
@@ -111,7 +111,7 @@ def refused(llm: LLM) -> Any:
 @pytest.mark.parametrize(
     ("path", "body"), [*(("/v1/chat/completions", body) for body in CHAT), *OTHERS], ids=str
 )
-def test_wrong_forms(refused: httpx.Client, path: str, body: dict[str, Any]) -> None:
+def test_wrong_forms(refused: httpx2.Client, path: str, body: dict[str, Any]) -> None:
     response = refused.post(path, json=body)
     assert response.status_code in (400, 404), response.text
     error = response.json()["error"]
@@ -144,7 +144,7 @@ def test_wrong_forms(refused: httpx.Client, path: str, body: dict[str, Any]) -> 
     ],
     ids=lambda body: str(body[:12]),
 )
-def test_what_is_no_json_object(refused: httpx.Client, body: bytes) -> None:
+def test_what_is_no_json_object(refused: httpx2.Client, body: bytes) -> None:
     """B075, B095: also half characters, and nesting without end."""
     kind = {"content-type": "application/json"}
     for path in ("/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/score"):
@@ -163,7 +163,7 @@ def test_what_is_no_json_object(refused: httpx.Client, body: bytes) -> None:
     ids=str,
 )
 def test_what_is_sent_otherwise(
-    refused: httpx.Client, headers: dict[str, str], status: int
+    refused: httpx2.Client, headers: dict[str, str], status: int
 ) -> None:
     response = refused.post("/v1/completions", content=b"{}", headers=headers)
     assert response.status_code == status
@@ -173,7 +173,7 @@ def test_what_is_sent_otherwise(
     "url",
     ["/etc/passwd", "file:///etc/passwd", "http://169.254.169.254/", "data:image/png;base64,AA"],
 )
-def test_no_url_is_fetched_and_no_file_read(refused: httpx.Client, url: str) -> None:
+def test_no_url_is_fetched_and_no_file_read(refused: httpx2.Client, url: str) -> None:
     """B087."""
     part = {"type": "image_url", "image_url": {"url": url}}
     body = {"messages": [{"role": "user", "content": [part]}]}
@@ -197,14 +197,14 @@ def test_no_url_is_fetched_and_no_file_read(refused: httpx.Client, url: str) -> 
         "/v1/chat/completions/",
     ],
 )
-def test_paths_lead_nowhere_else(refused: httpx.Client, path: str) -> None:
+def test_paths_lead_nowhere_else(refused: httpx2.Client, path: str) -> None:
     """B086."""
-    response = refused.get(httpx.URL(str(refused.base_url).rstrip("/") + path))
+    response = refused.get(httpx2.URL(str(refused.base_url).rstrip("/") + path))
     assert response.status_code == 404
     assert response.json()["error"]["type"] == "not_found_error"
 
 
-def test_methods_that_a_path_does_not_take(refused: httpx.Client) -> None:
+def test_methods_that_a_path_does_not_take(refused: httpx2.Client) -> None:
     response = refused.get("/v1/chat/completions")
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
     assert refused.request("PATCH", "/v1/models").status_code == 405

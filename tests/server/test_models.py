@@ -1,9 +1,9 @@
 """/v1/models."""
 
-import httpx
+import httpx2
 
 
-def test_models(http: httpx.Client) -> None:
+def test_models(http: httpx2.Client) -> None:
     (model,) = http.get("/v1/models").json()["data"]
     assert model["id"] == "demo"
     assert http.get("/v1/models/demo").json() == model

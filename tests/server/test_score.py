@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from server_kit import Running
 
@@ -15,13 +15,13 @@ STATE = "The hummingbird is a small bird."
 CITIES = ["Lisbon", "Paris", "a small bird"]
 
 
-def ask(http: httpx.Client, path: str = "/v1/score", **body: Any) -> Any:
+def ask(http: httpx2.Client, path: str = "/v1/score", **body: Any) -> Any:
     response = http.post(path, json=body)
     assert response.status_code == 200, response.text
     return response.json()
 
 
-def test_options_after_a_state_are_the_librarys(http: httpx.Client, llm: LLM) -> None:
+def test_options_after_a_state_are_the_librarys(http: httpx2.Client, llm: LLM) -> None:
     options = [" It", " The bird", " Blue"]
     own = llm.score_choices(STATE, options)
     answer = ask(http, state=STATE, options=options)
@@ -35,7 +35,7 @@ def test_options_after_a_state_are_the_librarys(http: httpx.Client, llm: LLM) ->
     assert usage["read_tokens"] > 0
 
 
-def test_a_question_is_asked_in_the_models_own_form(http: httpx.Client, llm: LLM) -> None:
+def test_a_question_is_asked_in_the_models_own_form(http: httpx2.Client, llm: LLM) -> None:
     """B085: p adds up to 1, entropy is from 0 to 1, and mean is the default."""
     question = "What is the capital of Portugal?"
     answer = ask(http, path="/v1/brio", state="", question=question, options=CITIES)
@@ -49,7 +49,7 @@ def test_a_question_is_asked_in_the_models_own_form(http: httpx.Client, llm: LLM
     assert [c["p"] for c in summed["choices"]] != [c["p"] for c in answer["choices"]]
 
 
-def test_messages(http: httpx.Client, llm: LLM) -> None:
+def test_messages(http: httpx2.Client, llm: LLM) -> None:
     messages = [{"role": "user", "content": "What is the capital of Portugal?"}]
     options = ["The capital of Portugal is Lisbon", "The capital of Portugal is Paris"]
     answer = ask(http, messages=messages, options=options)
@@ -58,7 +58,7 @@ def test_messages(http: httpx.Client, llm: LLM) -> None:
     assert [choice["p"] for choice in answer["choices"]] == [choice.p for choice in own.choices]
 
 
-def test_questions_share_what_they_begin_with(http: httpx.Client) -> None:
+def test_questions_share_what_they_begin_with(http: httpx2.Client) -> None:
     text = " ".join(f"Fact {i}: the bird number {i} is blue." for i in range(30))
     questions = [
         {"question": "What colour is bird 3?", "options": ["blue", "red"]},
@@ -78,7 +78,7 @@ def test_questions_share_what_they_begin_with(http: httpx.Client) -> None:
     assert usage["read_tokens"] < 0.7 * usage["prompt_tokens"]
 
 
-def test_a_schema_is_filled_field_by_field(http: httpx.Client) -> None:
+def test_a_schema_is_filled_field_by_field(http: httpx2.Client) -> None:
     schema = {"colour": ["blue", "red"], "count": [1, 2, 30], "small": [True, False, None]}
     answer = ask(http, state=STATE, schema=schema, task="Describe the bird.")
     assert answer["object"] == "score.schema"
@@ -90,7 +90,7 @@ def test_a_schema_is_filled_field_by_field(http: httpx.Client) -> None:
     assert answer["usage"]["completion_tokens"] == 0
 
 
-def test_lengths_that_decide_are_told(http: httpx.Client) -> None:
+def test_lengths_that_decide_are_told(http: httpx2.Client) -> None:
     """B085."""
     options = [" a", " a small bird that flies in the garden all day"]
     answer = ask(http, state="The hummingbird is", options=options)
@@ -112,13 +112,13 @@ def test_lengths_that_decide_are_told(http: httpx.Client) -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused(http: httpx.Client, body: Any, param: str) -> None:
+def test_what_makes_no_sense_is_refused(http: httpx2.Client, body: Any, param: str) -> None:
     response = http.post("/v1/score", json=body)
     assert response.status_code == 400
     assert response.json()["error"]["param"].startswith(param)
 
 
-def test_a_question_longer_than_the_context(http: httpx.Client, server: Running) -> None:
+def test_a_question_longer_than_the_context(http: httpx2.Client, server: Running) -> None:
     response = http.post("/v1/score", json={"state": "word " * 4000, "options": ["a", "b"]})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "context_length_exceeded"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from server_kit import raw_request, serving
 
@@ -48,7 +48,7 @@ def test_while_the_model_loads(llm: LLM) -> None:
     server = Server(Service(config), load, "demo")
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
     thread.start()
-    with httpx.Client(base_url=url_of(listening)) as client:
+    with httpx2.Client(base_url=url_of(listening)) as client:
         assert client.get("/health/live").status_code == 200
         assert client.get("/health/ready").status_code == 503
         assert client.get("/health").json()["status"] == "loading"
@@ -76,7 +76,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
 
 
 def test_drain_lets_answers_end_and_takes_no_new_ones(llm: LLM) -> None:
-    with serving(llm, drain_timeout=20) as running, httpx.Client(base_url=running.url) as client:
+    with serving(llm, drain_timeout=20) as running, httpx2.Client(base_url=running.url) as client:
         with client.stream("POST", "/v1/completions", json=ENDLESS | {"max_tokens": 300}) as old:
             lines = old.iter_lines()
             next(lines)
@@ -84,18 +84,18 @@ def test_drain_lets_answers_end_and_takes_no_new_ones(llm: LLM) -> None:
             assert loop is not None
             loop.call_soon_threadsafe(running.server.stop)
             _await(lambda: running.service.state == "draining")
-            refusal = httpx.post(f"{running.url}/v1/completions", json={"prompt": "x"})
+            refusal = httpx2.post(f"{running.url}/v1/completions", json={"prompt": "x"})
             assert refusal.status_code == 503
             assert "stopping" in refusal.json()["error"]["message"]
-            assert httpx.get(f"{running.url}/health/ready").status_code == 503
-            assert httpx.get(f"{running.url}/health/live").status_code == 200
+            assert httpx2.get(f"{running.url}/health/ready").status_code == 503
+            assert httpx2.get(f"{running.url}/health/live").status_code == 200
             assert [line for line in lines if line][-1] == "data: [DONE]"
         _await(lambda: not _answers(running.url))
 
 
 def test_drain_has_an_end(llm: LLM) -> None:
     """What does not end in time gets an error event, not silence."""
-    with serving(llm, drain_timeout=0) as running, httpx.Client(base_url=running.url) as client:
+    with serving(llm, drain_timeout=0) as running, httpx2.Client(base_url=running.url) as client:
         with client.stream("POST", "/v1/completions", json=ENDLESS) as old:
             lines = old.iter_lines()
             next(lines)
@@ -107,7 +107,7 @@ def test_drain_has_an_end(llm: LLM) -> None:
 
 
 def test_a_wish_for_a_time_limit_ends_answers(llm: LLM) -> None:
-    with serving(llm, request_timeout=1) as running, httpx.Client(base_url=running.url) as client:
+    with serving(llm, request_timeout=1) as running, httpx2.Client(base_url=running.url) as client:
         body = ENDLESS | {"stream": False, "prompt": "z"}
         codes = [client.post("/v1/completions", json=body, timeout=30) for _ in range(1)]
         # A machine that makes 1900 tokens a second may be done in time.
@@ -120,10 +120,10 @@ def test_only_who_knows_the_token_ends_a_server(llm: LLM) -> None:
     with serving(llm) as running:
         running.service.stop_token = "abc"
         url = f"{running.url}/v1/colibri/stop"
-        assert httpx.post(url).status_code == 403
-        assert httpx.post(url, headers={"x-colibri-stop": "abd"}).status_code == 403
-        assert httpx.get(f"{running.url}/health/ready").status_code == 200
-        assert httpx.post(url, headers={"x-colibri-stop": "abc"}).status_code == 200
+        assert httpx2.post(url).status_code == 403
+        assert httpx2.post(url, headers={"x-colibri-stop": "abd"}).status_code == 403
+        assert httpx2.get(f"{running.url}/health/ready").status_code == 200
+        assert httpx2.post(url, headers={"x-colibri-stop": "abc"}).status_code == 200
         _await(lambda: not _answers(running.url))
 
 
@@ -139,7 +139,7 @@ def test_pipelined_requests_are_answered_in_turn(llm: LLM) -> None:
 def test_a_second_signal_insists(llm: LLM) -> None:
     with (
         serving(llm, drain_timeout=1000) as running,
-        httpx.Client(base_url=running.url) as client,
+        httpx2.Client(base_url=running.url) as client,
         client.stream("POST", "/v1/completions", json=ENDLESS) as old,
     ):
         lines = old.iter_lines()  # closed with its iterator
@@ -179,12 +179,12 @@ def test_the_loop_is_not_held_up_by_the_engine(llm: LLM) -> None:
     """A request that is being computed, and health beside it."""
     with (
         serving(llm) as running,
-        httpx.Client(base_url=running.url) as client,
+        httpx2.Client(base_url=running.url) as client,
         client.stream("POST", "/v1/completions", json=ENDLESS) as old,
     ):
         lines = old.iter_lines()
         next(lines)
-        status = httpx.get(f"{running.url}/health").json()
+        status = httpx2.get(f"{running.url}/health").json()
         assert (status["active"], len(status["running"])) == (1, 1), status
     _idle(llm)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from server_kit import Running, Scripted, events, said, serving
 
@@ -34,7 +34,7 @@ def is_ended(path: str, found: list[tuple[str, Any]]) -> bool:
 
 
 @pytest.mark.parametrize(("path", "body"), PATHS)
-def test_streams_end_with_a_reason(http: httpx.Client, path: str, body: Any) -> None:
+def test_streams_end_with_a_reason(http: httpx2.Client, path: str, body: Any) -> None:
     """B092."""
     for _ in range(5):
         response = http.post(path, json=body | {"stream": True})
@@ -58,7 +58,7 @@ def test_an_error_in_the_middle_is_an_event(llm: LLM, path: str, body: Any, afte
     """B015, B074, B092: the stream says so and ends, without pretending to be whole."""
     with (
         serving(Scripted(llm, failing(ReadError("expert 3 cannot be read"), after))) as server,
-        httpx.Client(base_url=server.url) as http,
+        httpx2.Client(base_url=server.url) as http,
     ):
         response = http.post(path, json=body | {"stream": True})
         found = events(response)
@@ -77,7 +77,7 @@ def test_what_nobody_foresaw_is_an_event_too(llm: LLM, caplog: pytest.LogCapture
     path, body = PATHS[0]
     with (
         serving(Scripted(llm, failing(ZeroDivisionError("secret"), 2))) as server,
-        httpx.Client(base_url=server.url) as http,
+        httpx2.Client(base_url=server.url) as http,
     ):
         found = events(http.post(path, json=body | {"stream": True}))
         assert "ZeroDivisionError" in found[-1][1]["error"]["message"]
@@ -93,7 +93,7 @@ def test_a_full_queue_is_a_429_before_any_stream(llm: LLM) -> None:
 
     with (
         serving(Full(llm, said(llm, ""))) as server,
-        httpx.Client(base_url=server.url) as http,
+        httpx2.Client(base_url=server.url) as http,
     ):
         for path, body in PATHS:
             for stream in (False, True):
@@ -114,7 +114,7 @@ def test_prefill_and_silence_are_told_in_comments(llm: LLM) -> None:
 
     with (
         serving(Scripted(llm, script)) as server,
-        httpx.Client(base_url=server.url, timeout=20) as http,
+        httpx2.Client(base_url=server.url, timeout=20) as http,
         http.stream("POST", PATHS[0][0], json=PATHS[0][1] | {"stream": True}) as response,
     ):
         lines = response.iter_lines()
@@ -127,7 +127,7 @@ def test_prefill_and_silence_are_told_in_comments(llm: LLM) -> None:
         assert any("no progress" in line for line in lines)
 
 
-def test_parallel_streams_are_each_their_own(http: httpx.Client) -> None:
+def test_parallel_streams_are_each_their_own(http: httpx2.Client) -> None:
     """B073: two at once equal what each is alone."""
     bodies = [
         {"prompt": prompt, "seed": 3, "max_tokens": 40, "stream": True, "ignore_eos": True}
@@ -148,7 +148,7 @@ def test_parallel_streams_are_each_their_own(http: httpx.Client) -> None:
     assert alone[0] != alone[1]
 
 
-def _text(http: httpx.Client, body: Any) -> str:
+def _text(http: httpx2.Client, body: Any) -> str:
     found = events(http.post("/v1/completions", json=body))
     return "".join(data["choices"][0]["text"] for name, data in found[:-1] if name != ":")
 
@@ -158,7 +158,7 @@ def test_emoji_and_chinese_are_whole_in_streams(llm: LLM) -> None:
     text = "Ein 🦊 und 狐狸, 👩‍👩‍👧 … ok"
     with (
         serving(Scripted(llm, said(llm, text))) as server,
-        httpx.Client(base_url=server.url) as http,
+        httpx2.Client(base_url=server.url) as http,
     ):
         found = events(http.post(PATHS[0][0], json=PATHS[0][1] | {"stream": True}))
         deltas = [d["choices"][0]["delta"].get("content", "") for n, d in found[:-1] if n != ":"]
@@ -171,7 +171,7 @@ def test_a_stop_string_never_leaks(llm: LLM) -> None:
     for stop, shown in (("END", "The "), ("EMPTY", "The EN is no END of it")):
         with (
             serving(Scripted(llm, said(llm, "The EN is no END of it"))) as server,
-            httpx.Client(base_url=server.url) as http,
+            httpx2.Client(base_url=server.url) as http,
         ):
             body = PATHS[0][1] | {"stop": [stop]}
             found = events(http.post(PATHS[0][0], json=body | {"stream": True}))
@@ -188,7 +188,7 @@ def test_a_stop_string_never_leaks(llm: LLM) -> None:
 
 def test_a_slow_reader_does_not_hold_the_others(server: Running) -> None:
     """Its answer waits for it; theirs do not."""
-    with server.connect() as sock, httpx.Client(base_url=server.url, timeout=20) as http:
+    with server.connect() as sock, httpx2.Client(base_url=server.url, timeout=20) as http:
         body = b'{"prompt":"The fox","max_tokens":1500,"stream":true,"ignore_eos":true}'
         sock.sendall(
             b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
@@ -203,7 +203,7 @@ def test_a_slow_reader_does_not_hold_the_others(server: Running) -> None:
 def test_finished_script_without_tokens_is_an_empty_answer(llm: LLM) -> None:
     with (
         serving(Scripted(llm, lambda _request: [Finished("stop")])) as server,
-        httpx.Client(base_url=server.url) as http,
+        httpx2.Client(base_url=server.url) as http,
     ):
         answer = http.post(PATHS[0][0], json=PATHS[0][1]).json()
         assert answer["choices"][0]["message"]["content"] == ""

@@ -7,7 +7,7 @@ import re
 import time
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 from server_kit import events, serving
@@ -62,7 +62,7 @@ def is_object(text: str) -> bool:
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_formats(http: httpx.Client, asked: Any, fits: Any) -> None:
+def test_formats(http: httpx2.Client, asked: Any, fits: Any) -> None:
     """B077."""
     for seed in (1, 2):
         body = {"messages": QUESTION, "response_format": asked, "seed": seed, "max_tokens": 60}
@@ -76,14 +76,14 @@ def test_formats(http: httpx.Client, asked: Any, fits: Any) -> None:
             assert fits(text), text
 
 
-def test_what_max_tokens_cuts_says_so(http: httpx.Client) -> None:
+def test_what_max_tokens_cuts_says_so(http: httpx2.Client) -> None:
     """B077: never an unclosed object with "stop"."""
     body = {"messages": QUESTION, "response_format": {"type": "json_object"}, "max_tokens": 2}
     choice = http.post("/v1/chat/completions", json=body).json()["choices"][0]
     assert choice["finish_reason"] == "length" or is_object(choice["message"]["content"])
 
 
-def test_anthropics_output_format(http: httpx.Client) -> None:
+def test_anthropics_output_format(http: httpx2.Client) -> None:
     asked = {"type": "json_schema", "schema": SCHEMA}
     body = {"messages": QUESTION, "output_config": {"format": asked}, "max_tokens": 60}
     message = http.post("/v1/messages", json=body).json()
@@ -113,7 +113,7 @@ def test_anthropics_output_format(http: httpx.Client) -> None:
     ids=lambda value: str(value)[:60],
 )
 def test_what_cannot_be_honoured_is_a_400_in_bounded_time(
-    http: httpx.Client, format: Any, says: str
+    http: httpx2.Client, format: Any, says: str
 ) -> None:
     """B076: and nobody else is kept waiting."""
     begun = time.monotonic()
@@ -165,7 +165,7 @@ def test_no_tools_are_offered_where_none_shall_be_called(thinker: LLM) -> None:
     from server_kit import Scripted, said
 
     scripted = Scripted(thinker, said(thinker, "</think>Nothing."))
-    with serving(scripted) as server, httpx.Client(base_url=server.url) as http:
+    with serving(scripted) as server, httpx2.Client(base_url=server.url) as http:
         body = {"messages": QUESTION, "tools": TOOLS, "tool_choice": "none", "max_tokens": 20}
         answer = http.post("/v1/chat/completions", json=body).json()["choices"][0]
         assert answer["message"]["content"] == "Nothing."
@@ -176,7 +176,7 @@ def test_no_tools_are_offered_where_none_shall_be_called(thinker: LLM) -> None:
 
 @pytest.mark.parametrize("choice", [{"type": "function", "function": {"name": "rain"}}])
 def test_a_tool_that_is_not_there(thinker: LLM, choice: Any) -> None:
-    with serving(thinker) as server, httpx.Client(base_url=server.url) as http:
+    with serving(thinker) as server, httpx2.Client(base_url=server.url) as http:
         body = {"messages": QUESTION, "tools": TOOLS, "tool_choice": choice}
         response = http.post("/v1/chat/completions", json=body)
         assert response.status_code == 400

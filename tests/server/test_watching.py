@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import httpx
+import httpx2
 import pytest
 from server_kit import Running, serving
 
@@ -14,13 +14,13 @@ from colibri.server.app import ROUTES
 from colibri.server.profile import SampledClock
 
 
-def metrics(http: httpx.Client) -> dict[str, float]:
+def metrics(http: httpx2.Client) -> dict[str, float]:
     lines = http.get("/metrics").text.splitlines()
     pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
     return {name: float(value) for name, value in pairs}
 
 
-def test_health(http: httpx.Client) -> None:
+def test_health(http: httpx2.Client) -> None:
     health = http.get("/health").json()
     assert health["status"] == "ready"
     assert health["model"] == "demo"
@@ -29,7 +29,7 @@ def test_health(http: httpx.Client) -> None:
 
 
 def test_metrics_count_what_was_served(llm: LLM) -> None:
-    with serving(llm) as running, httpx.Client(base_url=running.url) as http:
+    with serving(llm) as running, httpx2.Client(base_url=running.url) as http:
         before = metrics(http)
         answer = http.post(
             "/v1/completions", json={"prompt": "A cat", "max_tokens": 5, "ignore_eos": True}
@@ -52,7 +52,7 @@ def test_metrics_count_what_was_served(llm: LLM) -> None:
     assert now["colibri_rss_bytes"] > 1e7
 
 
-def test_metrics_have_no_label_that_clients_can_make_up(http: httpx.Client) -> None:
+def test_metrics_have_no_label_that_clients_can_make_up(http: httpx2.Client) -> None:
     for path in ("/a", "/b", "/v1/models/x", "/v1/models/y"):
         http.get(path)
     names = [name for name in metrics(http) if name.startswith("colibri_http_requests_total{")]
@@ -62,19 +62,19 @@ def test_metrics_have_no_label_that_clients_can_make_up(http: httpx.Client) -> N
 
 def test_two_servers_have_metrics_of_their_own(llm: LLM) -> None:
     with serving(llm) as one, serving(llm) as two:
-        httpx.post(f"{one.url}/v1/completions", json={"prompt": "A cat", "max_tokens": 1})
-        with httpx.Client(base_url=two.url) as http:
+        httpx2.post(f"{one.url}/v1/completions", json={"prompt": "A cat", "max_tokens": 1})
+        with httpx2.Client(base_url=two.url) as http:
             assert metrics(http)["colibri_generation_tokens_total"] == 0
 
 
-def test_plan(http: httpx.Client, llm: LLM) -> None:
+def test_plan(http: httpx2.Client, llm: LLM) -> None:
     plan = http.get("/v1/colibri/plan").json()
     assert plan["budget_bytes"] == 800_000_000
     assert sum(item["bytes"] for item in plan["items"]) == plan["peak_bytes"]
     assert len(plan["layers"]) == len(llm.plan.slots)
 
 
-def test_experts(http: httpx.Client, llm: LLM) -> None:
+def test_experts(http: httpx2.Client, llm: LLM) -> None:
     layers = http.get("/v1/colibri/experts").json()["layers"]
     assert [layer["layer"] for layer in layers] == sorted(llm.plan.slots)
     for layer in layers:
@@ -92,8 +92,8 @@ def test_profile_adds_up() -> None:
         running.service.clock = clock
         clock.watch(llm.experts)
         body = {"prompt": "A cat and a dog", "max_tokens": 40, "ignore_eos": True}
-        httpx.post(f"{running.url}/v1/completions", json=body)
-        profile = httpx.get(f"{running.url}/v1/colibri/profile").json()
+        httpx2.post(f"{running.url}/v1/completions", json=body)
+        profile = httpx2.get(f"{running.url}/v1/colibri/profile").json()
     for kind in ("prefill", "decode"):
         told = profile[kind]
         assert told["steps"] > 0
@@ -101,7 +101,7 @@ def test_profile_adds_up() -> None:
 
 
 def test_events_tell_what_happens(server: Running) -> None:
-    with httpx.stream("GET", f"{server.url}/v1/colibri/events", timeout=10) as response:
+    with httpx2.stream("GET", f"{server.url}/v1/colibri/events", timeout=10) as response:
         lines = response.iter_lines()
         assert next(lines) == "event: status"
         status = json.loads(next(lines).removeprefix("data: "))
@@ -109,7 +109,7 @@ def test_events_tell_what_happens(server: Running) -> None:
         assert status["total"]["decode_tokens"] >= 0
 
 
-def test_description_names_every_path(http: httpx.Client) -> None:
+def test_description_names_every_path(http: httpx2.Client) -> None:
     document = http.get("/openapi.json").json()
     assert document["openapi"] == "3.1.0"
     hidden = {"/metrics", "/openapi.json", "/v1/colibri/stop", "/v1/colibri/events"}
