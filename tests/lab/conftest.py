@@ -35,7 +35,7 @@ def gauge():
 @pytest.fixture(scope="session")
 def measured(gauge):
     return measure(
-        EngineConfig(ram="600MB", lookahead="off"), WORKLOAD, gauge=gauge, cache_fraction=0.25
+        EngineConfig(ram="1GB", lookahead="off"), WORKLOAD, gauge=gauge, cache_fraction=0.25
     )
 
 

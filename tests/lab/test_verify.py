@@ -57,7 +57,7 @@ def test_layer_by_layer_gives_the_bits_of_the_engine(model_of, family):
         side.advance(layer)
     logits = side.logits()
     side.close()
-    with LLM(path, trunk_bits="source", embed_bits=32, ram="400MB") as llm:
+    with LLM(path, trunk_bits="source", embed_bits=32, ram="1GB") as llm:
         whole = np.concatenate([llm.forward(ids) for ids in prompts])
     assert np.array_equal(logits.view(np.uint32), whole.view(np.uint32))
 

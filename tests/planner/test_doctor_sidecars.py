@@ -33,7 +33,7 @@ def test_usage_that_is_not_there_or_off_is_no_news(demo):
 
 def test_usage_that_was_counted_is_told(demo):
     file = demo / ".coli_usage"
-    with LLM(demo, usage=str(file), ram="400MB", context=64) as llm:
+    with LLM(demo, usage=str(file), ram="1GB", context=64) as llm:
         llm.generate("Once", SamplingParams(max_tokens=3, ignore_eos=True))
     (found,) = sidecars.usage(case(demo))
     assert (found.status, found.where) == ("pass", str(file))

@@ -63,7 +63,7 @@ def test_it_is_taken_below_all_that_was_asked_for(model, environ, monkeypatch):
 
 def test_it_is_named_in_the_load_line(model, environ):
     path = kept(model, environ, cache_share=50)
-    with LLM.from_config(config(model, ram="400MB", context="64")) as llm:
+    with LLM.from_config(config(model, ram="1GB", context="64")) as llm:
         assert f"profile {path.name}" in llm.load_line
         assert set(llm.plan.slots.values()) == {16}
 

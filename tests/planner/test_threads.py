@@ -41,6 +41,6 @@ def test_threads_follow_the_control_groups_quota(monkeypatch):
 
 def test_a_run_warns(monkeypatch, caplog):
     monkeypatch.setattr(cpu, "allowed_cpus", lambda: [0])
-    with caplog.at_level(logging.WARNING), LLM(threads=2, ram="400MB"):
+    with caplog.at_level(logging.WARNING), LLM(threads=2, ram="1GB"):
         pass
     assert any(r.getMessage().startswith("--threads 2: ") for r in caplog.records)

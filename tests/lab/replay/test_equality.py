@@ -18,7 +18,7 @@ PROMPT = list(range(100, 130))
 def recorded(path, **settings):
     """The engine's own counts of a run with three sequences, and what is resident after it."""
     params = SamplingParams(temperature=0.0, max_tokens=4, ignore_eos=True)
-    with LLM(ram="600MB", lookahead="off", prefill_chunk=13, trace=str(path), **settings) as llm:
+    with LLM(ram="1GB", lookahead="off", prefill_chunk=13, trace=str(path), **settings) as llm:
         llm.generate([PROMPT, PROMPT[:5], [7]], params)
         experts = llm.experts
         counts = experts.layer_counts()
