@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,16 @@ def test_usage_is_saved_when_a_turn_ends_and_at_the_close(model: Path) -> None:
         assert saved_tokens(llm, model) == first
     with LLM(model, usage="auto") as llm:
         assert saved_tokens(llm, model) == first + 4
+
+
+def test_usage_is_saved_by_a_program_that_ends_without_closing(model: Path) -> None:
+    code = (
+        f"from colibri import LLM; llm = LLM({str(model)!r}, usage='auto'); llm.forward([1, 2, 3])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with LLM(model, usage="auto") as llm:
+        assert saved_tokens(llm, model) == 3
 
 
 def test_off_leaves_nothing_and_bench_is_no_use(model: Path) -> None:

@@ -9,8 +9,9 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,20 +28,40 @@ _DIRECT = getattr(os, "O_DIRECT", 0)
 
 U8 = npt.NDArray[np.uint8]
 Step = Callable[[int], None]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _AtOnce(Executor):
+    """No thread: work is done when it is handed over."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def _one_thread(name: str) -> Executor:
+    return ThreadPoolExecutor(1, thread_name_prefix=name)
 
 
 class PartFile:
     """Write it, finish it, check it: in this order, each from one thread at a time.
 
-    Both hashes are other threads' work: the caller only copies."""
+    Of a large file both hashes are other threads' work: the caller only copies."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """`size` is a hint: small files are not worth direct writes."""
+        """`size` is a hint: small files are not worth direct writes, nor threads, which Python
+        gives to nobody once it is ending."""
+        large = size >= _DIRECT_FROM_BYTES
         self._path = path
-        self._direct = _DIRECT if size >= _DIRECT_FROM_BYTES else 0
+        self._direct = _DIRECT if large else 0
         self._fd = _create(path, self._direct)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="coli-write")
-        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="coli-hash")
+        self._thread = _one_thread("coli-write") if large else _AtOnce()
+        self._hasher = _one_thread("coli-hash") if large else _AtOnce()
         self._free = deque(aligned(pages(min(size, PIECE_BYTES)) or PAGE) for _ in range(_BUFFERS))
         self._filled = 0
         self._writing: deque[tuple[U8, Future[bytes], Future[None]]] = deque()
