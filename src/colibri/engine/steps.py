@@ -79,17 +79,17 @@ class Steps:
 
         def before_layer(layer: int) -> None:
             self._before_layer(layer)
-            if readers:
-                self._report(readers, layer)
+            self._report(readers, layer)
 
         marks = [part.marks for part in parts] if any(part.marks for part in parts) else None
-        step = Step.of(pairs, before_layer, self._clock, marks)
+        step = Step.of(pairs, before_layer if readers else self._before_layer, self._clock, marks)
         hidden = self._model.forward(step)
         starts = [rows.start for rows in step.sequences]
         return self._choose(parts, starts, hidden, exact)
 
     def _before_layer(self, layer: int) -> None:
-        self._watch.enter(layer)
+        if not self._watch.enter(layer):
+            return
         unwanted = self._watch.unwanted()
         if (unwanted or self._watch.stopping) and self._watch.cancelled():
             raise Cancelled("the request was cancelled")

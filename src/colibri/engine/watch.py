@@ -19,9 +19,14 @@ class Watch:
         self._shares, self._layer, self._layers = shares, 0, layers
         self.beats += 1
 
-    def enter(self, layer: int) -> None:
+    def enter(self, layer: int) -> bool:
+        """Whether somebody may have gone: asked in every layer, so as little as possible."""
         self._layer = layer
         self.beats += 1
+        for request, _ in self._shares:  # no property, no generator: each is a call
+            if request.cancelled or request.ended or request.deadline is not None:
+                return True
+        return self.stopping
 
     def end(self) -> None:
         self._shares = ()
@@ -33,7 +38,7 @@ class Watch:
         if self.stopping:
             return True
         gone = rows = 0
-        for request, share in self._shares:  # asked in every layer: no generator
+        for request, share in self._shares:
             rows += share
             if request.unwanted:
                 gone += share

@@ -39,7 +39,7 @@ class Step:
     token_ids: I64  # [rows]
     positions: I64  # [rows]
     sequences: Sequence[Rows]
-    before_layer: Callable[[int], None] = lambda layer: None  # progress; raises to cancel
+    before_layer: Callable[[int], object] = lambda layer: None  # progress; raises to cancel
     rope: tuple[F32, F32] | None = None  # cos, sin [rows, rotated dims / 2], set by the decoder
     kernel_rows: StepRows | None = None  # all rows, positions and tables, set by the decoder
     # The indexer's choice by sequence, for layers that share it: [rows of the sequence, topk], or
@@ -62,7 +62,7 @@ class Step:
     def of(
         cls,
         parts: Sequence[tuple[SequenceState, Sequence[int]]],
-        before_layer: Callable[[int], None] | None = None,
+        before_layer: Callable[[int], object] | None = None,
         clock: Clock = NO_CLOCK,
         marks: Sequence[Sequence[int]] | None = None,
     ) -> "Step":
