@@ -133,7 +133,7 @@ def test_what_cannot_be_honoured_is_a_400_in_bounded_time(
         ("required", {"weather", "sunset"}),
         ({"type": "function", "function": {"name": "sunset"}}, {"sunset"}),
     ],
-    ids=str,
+    ids=["required", "named"],
 )
 def test_calls_that_are_demanded_come(thinker: LLM, choice: Any, names: set[str]) -> None:
     """B078, B079: of the tools there are, with arguments of their schema; streamed or not."""
