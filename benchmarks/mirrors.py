@@ -20,8 +20,8 @@ from statistics import median
 import numpy as np
 
 from colibri.config import EngineConfig
-from colibri.container.layerexperts import LayerExperts
-from colibri.container.mirror import experts_by_file, main_layers
+from colibri.container.layerexperts import LayerExperts, main_layers
+from colibri.container.mirror import experts_by_file
 from colibri.experts.reads import sources
 from colibri.experts.reads.sources import open_drives
 from colibri.experts.streamed import StreamedExperts

@@ -43,7 +43,7 @@ def normal(*shape: int) -> Any:
 def matrices(scheme: Any, at_least_bytes: int) -> list[Matrix]:
     w = normal(ROWS, COLS) / np.float32(np.sqrt(COLS))
     if scheme == "bf16":
-        first: Matrix = DenseMatrix((w.view(np.uint32) >> 16).astype(np.uint16))
+        first = DenseMatrix((w.view(np.uint32) >> 16).astype(np.uint16))
         size = first.nbytes
         return [first, *(DenseMatrix(first.data.copy()) for _ in range(at_least_bytes // size))]
     if scheme == "fp8":
@@ -100,7 +100,7 @@ def test_moe_of_one_token(benchmark: Any, beyond_cache: int, scheme: Any) -> Non
     start = np.uint64(pool.ctypes.data)
     base = start + np.arange(len(pool), dtype=np.uint64) * np.uint64(body.nbytes)
     parts = np.stack([base, base, base + np.uint64(down)], 1).reshape(count, chosen, 3)
-    layout, scales = ExpertLayout(scheme, hidden, inner), np.float32([mults] * chosen)
+    layout, scales = ExpertLayout(scheme, hidden, inner), np.array([mults] * chosen, np.float32)
     routing = np.arange(chosen, dtype=np.int32)[None], np.full((1, chosen), 1 / 8, np.float32)
     x, turn = normal(1, hidden), itertools.cycle(parts)
     benchmark(lambda: moe_all(layout, next(turn), scales, *routing, x, 2))
