@@ -50,8 +50,12 @@ def _several(parse: Callable[[object], str]) -> Callable[[object], tuple[str, ..
 
 def _origin(value: object) -> str:
     text = str(value).strip()
-    parts = urlsplit(text) if "://" in text else None
-    if parts is None or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
+    try:
+        parts = urlsplit(text)
+        fits = bool(parts.scheme and parts.netloc) and text == f"{parts.scheme}://{parts.netloc}"
+    except ValueError:  # http://[ and the like
+        fits = False
+    if not fits:
         raise ConfigError(f"{shown(value)} is no origin, as http://localhost:3000 is one")
     return text.lower()
 

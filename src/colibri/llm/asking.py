@@ -28,6 +28,8 @@ Prompt = str | Sequence[int]
 
 logger = logging.getLogger("colibri")
 
+_MOST_NOTES = 256  # they name what clients made up, of which there is no end
+
 
 class Asker:
     """For one model. tokenizer: None where it has none. marks: whether the engine wants to be told
@@ -83,7 +85,7 @@ class Asker:
         if self._marks:
             request.marks = self._boundaries(messages, asked, prompt)
         for note in (*chat.notes(asked), *rules.notes):
-            if note not in self._noted:
+            if note not in self._noted and len(self._noted) < _MOST_NOTES:
                 logger.warning(note)
                 self._noted.add(note)
         parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)

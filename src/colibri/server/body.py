@@ -16,6 +16,7 @@ T = TypeVar("T")
 _PATH = re.compile(r" - at (?:`key` in )?`\$(.*)`$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _ABSENT = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_NULL = re.compile(r"Expected `null`, got `.*`")  # a field that is Unsupported
 _VALUE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 _DRAINED_BYTES = 64_000_000  # of a body that is too large, so that the client reads the answer
 
@@ -55,6 +56,8 @@ def _invalid(text: str) -> ApiError:
     if found := _UNKNOWN.fullmatch(what):
         param = f"{at}.{found[1]}" if at else found[1]
         return bad_request(f"{param}: not supported here", param, "unsupported_parameter")
+    if _NULL.fullmatch(what):
+        return bad_request(f"{at}: not supported here", at, "unsupported_parameter")
     if found := _ABSENT.fullmatch(what):
         param = f"{at}.{found[1]}" if at else found[1]
         return bad_request(f"{param}: is missing", param, "missing_required_parameter")

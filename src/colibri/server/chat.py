@@ -104,6 +104,9 @@ def _answers(service: Service, body: ChatBody, inbox: Inbox) -> list[Answer]:
     ]
 
 
+_THINKING = ("enable_thinking", "thinking")  # templates' names of one switch
+
+
 def _options(body: ChatBody) -> ChatOptions:
     options: dict[str, Any] = {}
     if body.tools:
@@ -115,12 +118,14 @@ def _options(body: ChatBody) -> ChatOptions:
         options["tool_choice"] = body.tool_choice
     if body.parallel_tool_calls is not None and body.tools:
         options["parallel_tool_calls"] = body.parallel_tool_calls
-    if body.enable_thinking is not None:
-        options["thinking"] = body.enable_thinking
+    variables = dict(body.chat_template_kwargs or {})
+    thinking = [body.enable_thinking, *(variables.pop(name, None) for name in _THINKING)]
+    if (said := next((one for one in thinking if one is not None), None)) is not None:
+        options["thinking"] = said
     if body.reasoning_effort is not None:
         options["reasoning_effort"] = body.reasoning_effort
-    if body.chat_template_kwargs:
-        options["variables"] = body.chat_template_kwargs
+    if variables:
+        options["variables"] = variables
     return cast("ChatOptions", options)
 
 
@@ -129,6 +134,7 @@ def _tool(function: Any) -> dict[str, Any]:
         "name": function.name,
         "description": function.description,
         "parameters": function.parameters,
+        "strict": function.strict,
     }
     given = {name: value for name, value in known.items() if value is not None}
     return {"type": "function", "function": given}

@@ -81,8 +81,10 @@ def prompts_of(prompt: str | list[Any]) -> list[Prompt]:
         prompts = [prompt] if kinds == {int} else prompt
     if len(prompts) > MOST_PROMPTS:
         raise bad_request(f"prompt: {len(prompts)} prompts; {MOST_PROMPTS} at most", "prompt")
-    if empty := next((i for i, one in enumerate(prompts) if not one), None) is not None:
-        raise bad_request(f"prompt: is empty{f' (the {empty + 1}.)' if empty else ''}", "prompt")
+    for at, one in enumerate(prompts):
+        if not one:
+            where = "prompt" if one is prompt else f"prompt[{at}]"
+            raise bad_request(f"{where}: is empty", where)
     return prompts
 
 

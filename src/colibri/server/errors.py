@@ -41,6 +41,14 @@ class ApiError(ColibriError):
         return msgspec.json.encode({"type": "error", "error": self._said})
 
     @property
+    def logged(self) -> str:
+        """For the log, which has no texts of clients: a refusal of a body may quote it."""
+        if self.status not in (400, 404):
+            return self.message
+        where = "" if self.param is None else f" ({self.param})"
+        return f"{self.code or self._said['type']}{where}"
+
+    @property
     def _said(self) -> dict[str, Any]:
         return {"message": self.message, "type": TYPES.get(self.status, "api_error")}
 

@@ -9,7 +9,6 @@ import ipaddress
 import logging
 import secrets
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -80,8 +79,9 @@ class Guard:
 
     def _check_origin(self, origin: str, headers: Headers) -> None:
         """Exactly those that were given, and the server's own pages."""
-        own = urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
-        if own or origin.lower() in self._origins:
+        host = headers.get("host", "").lower()
+        own = (f"http://{host}", f"https://{host}")  # the latter behind somebody's proxy
+        if origin.lower() in self._origins or (host and origin.lower() in own):
             return
         raise ApiError(
             403,
@@ -149,7 +149,7 @@ class _Exchange:
             self._abort()
             return
         refusal = _refusal(error)
-        self._record.error = refusal.message
+        self._record.failed(refusal)
         path = self._scope["path"]
         body = refusal.anthropic() if path.startswith("/v1/messages") else refusal.openai()
         response = Response(body, refusal.status, refusal.headers, "application/json")

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from colibri.server.errors import ApiError
     from colibri.server.pieces import Whole
 
 logger = logging.getLogger("colibri.server")
+
+_LONGEST = 500
+
+
+def one_line(text: str) -> str:
+    """So that nobody writes lines of his own into the log."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)[:_LONGEST]
 
 
 @dataclass
@@ -43,6 +51,9 @@ class Record:
         if self.wants_text:
             for whole in wholes:
                 logger.info("%s answer: %r", self.request_id, whole.reasoning + whole.text)
+
+    def failed(self, error: ApiError) -> None:
+        self.error = one_line(error.message if self.wants_text else error.logged)
 
     def line(self, method: str, path: str, status: int) -> str:
         seconds = time.monotonic() - self.began

@@ -10,6 +10,8 @@ import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from colibri.server.errors import ApiError
+
 
 def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
     class Impatient(H11Protocol):
@@ -24,6 +26,15 @@ def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._watch()
+
+        def send_400_response(self, msg: str) -> None:
+            """For what is no HTTP. Where an answer has begun, nothing can be said beside it."""
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                self.transport.write(_not_http(self.conn))
+            if self.conn.our_state is h11.SEND_BODY:
+                self.transport.abort()
+            else:
+                self.transport.close()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
@@ -55,6 +66,19 @@ def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
                 self.transport.abort()
 
     return Impatient
+
+
+def _not_http(conn: h11.Connection) -> bytes:
+    body = ApiError(400, "what was sent is no HTTP/1.1 request").openai()
+    headers = [
+        ("content-type", "application/json"),
+        ("content-length", str(len(body))),
+        ("connection", "close"),
+    ]
+    head = conn.send(h11.Response(status_code=400, headers=headers, reason=b"Bad Request"))
+    said = conn.send(h11.Data(data=body))
+    end = conn.send(h11.EndOfMessage())
+    return b"".join(part or b"" for part in (head, said, end))
 
 
 def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:

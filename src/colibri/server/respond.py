@@ -148,7 +148,7 @@ async def _frames(turn: Turn, writer: Writer) -> AsyncIterator[bytes]:
                         yield frame
         except Exception as error:  # the headers are gone: here is where a stream tells its errors
             refusal = as_api_error(error)
-            turn.record.error = refusal.message
+            turn.record.failed(refusal)
             yield writer.error(refusal)
             return
         yield b"".join(writer.end())

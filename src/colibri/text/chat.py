@@ -114,9 +114,10 @@ class ChatFormat:
         if request.offered and not self.takes_tools:
             raise ConfigError("tools: this model's chat template has no place for them")
         check_messages(messages)
+        self._check_variables(request.variables)
         ready = [_prepared(message, at) for at, message in enumerate(messages)]
         variables = {**self._variables(request)[0], **request.variables}
-        return self.template.render(ready, tools=request.offered, **variables)
+        return self.template.render(ready, tools=_shown(request.offered), **variables)
 
     def notes(self, request: ChatRequest) -> list[str]:
         """What of the request this model cannot do as asked, and what is done instead."""
@@ -154,6 +155,15 @@ class ChatFormat:
         ids = (tokenizer.token_id(mark) for mark in marks)
         return frozenset(token_id for token_id in ids if token_id is not None)
 
+    def _check_variables(self, given: Mapping[str, Any]) -> None:
+        """What a template does not ask for would change nothing."""
+        for name in given:
+            if name not in self.template.takes:
+                raise ConfigError(
+                    f"variable {str(name)[:80]!r}: this model's chat template takes none of that "
+                    f"name; it takes {', '.join(sorted(self.template.takes)) or 'none'}"
+                )
+
     def _variables(self, request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
         effort = effort_for(request.reasoning_effort, self.model_type, self.template.source)
         thinking = False if effort.off and request.thinking is None else request.thinking
@@ -168,6 +178,14 @@ class ChatFormat:
         if effort.value is not None:
             variables["reasoning_effort"] = effort.value
         return variables, notes
+
+
+def _shown(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """As the model gets them: strictness is not its business, but the grammar's."""
+    return [
+        {**tool, "function": {k: v for k, v in tool["function"].items() if k != "strict"}}
+        for tool in tools
+    ]
 
 
 def _prepared(message: Message, at: int) -> Message:

@@ -1,12 +1,12 @@
 """A model's chat template: messages to the prompt text it was trained on."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Template, TemplateError
+from jinja2 import Template, TemplateError, meta
 
 from colibri.errors import ConfigError, TokenizerError
 from colibri.text.files import read_object, read_text
@@ -52,6 +52,7 @@ class ChatTemplate:
         self._lock = threading.Lock()
         self._templates = {name: self._compile(text) for name, text in sources.items()}
         self.source = "\n".join(sources.values())
+        self.takes = self._taken(sources.values())
 
     @classmethod
     def load(cls, directory: Path) -> "ChatTemplate | None":
@@ -101,6 +102,12 @@ class ChatTemplate:
                 return self._templates[name]
         names = ", ".join(sorted(self._templates))
         raise TokenizerError(f"{self._where}: no template named default among: {names}")
+
+    def _taken(self, sources: Iterable[str]) -> frozenset[str]:
+        """Names of variables that a caller may give."""
+        parsed = map(self._environment.parse, sources)
+        asked = frozenset().union(*map(meta.find_undeclared_variables, parsed))
+        return asked - self._environment.globals.keys() - {"messages", "tools"}
 
     def _compile(self, text: str) -> Template:
         try:

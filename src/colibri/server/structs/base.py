@@ -1,6 +1,6 @@
 """Kinds of values that several requests share."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -18,6 +18,10 @@ ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
 
 class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a request: what it does not name is refused."""
+
+
+# Of a field that has no place here: its null is the same as nothing, all else is refused.
+Unsupported: TypeAlias = None
 
 
 class Output(Struct, frozen=True, kw_only=True):

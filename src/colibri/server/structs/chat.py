@@ -11,6 +11,7 @@ from colibri.server.structs.base import (
     Sampling,
     Tokens,
     ToolName,
+    Unsupported,
     Usage,
 )
 from colibri.server.structs.formats import ResponseFormat
@@ -32,6 +33,7 @@ class Call(Input, frozen=True, kw_only=True):
     function: CalledFunction
     id: str | None = None
     type: Literal["function"] = "function"
+    index: int | None = None  # as streams have it, and clients that gathered one give it back
 
 
 class SystemMessage(Input, frozen=True, kw_only=True, tag_field="role", tag="system"):
@@ -54,7 +56,11 @@ class AssistantMessage(Input, frozen=True, kw_only=True, tag_field="role", tag="
     reasoning_content: str | None = None
     tool_calls: list[Call] | None = None
     name: str | None = None
-    refusal: None = None
+    # As answers of others have them, which clients give back as they are.
+    annotations: Annotated[list[Any], Meta(max_length=0)] | None = None
+    audio: Unsupported = None
+    function_call: Unsupported = None
+    refusal: Unsupported = None
 
 
 class ToolMessage(Input, frozen=True, kw_only=True, tag_field="role", tag="tool"):
@@ -104,6 +110,16 @@ class ChatBody(Sampling, frozen=True, kw_only=True):
     # Of other local servers.
     enable_thinking: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    # Of OpenAI's, which some clients send as null.
+    audio: Unsupported = None
+    function_call: Unsupported = None
+    functions: Unsupported = None
+    moderation: Unsupported = None
+    prediction: Unsupported = None
+    prompt_cache_options: Unsupported = None
+    prompt_cache_retention: Unsupported = None
+    verbosity: Unsupported = None
+    web_search_options: Unsupported = None
 
 
 class TopLogprob(Output, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from colibri.server.structs.base import Output, Sampling, Usage
+from colibri.server.structs.base import Output, Sampling, Unsupported, Usage
 from colibri.server.structs.formats import ResponseFormat
 
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -17,6 +17,7 @@ class CompletionBody(Sampling, frozen=True, kw_only=True):
     echo: bool | None = None
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     best_of: Annotated[int, Meta(ge=1)] | None = None
+    suffix: Unsupported = None
     # Of other local servers.
     response_format: ResponseFormat | None = None
 

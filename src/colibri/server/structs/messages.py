@@ -4,7 +4,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from colibri.server.structs.base import Input, Output, Share, StopText, Tokens, ToolName
+from colibri.server.structs.base import (
+    Input,
+    Output,
+    Share,
+    StopText,
+    Tokens,
+    ToolName,
+    Unsupported,
+)
 
 
 class CacheControl(Input, frozen=True, kw_only=True):
@@ -17,7 +25,7 @@ class CacheControl(Input, frozen=True, kw_only=True):
 class TextBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="text"):
     text: str
     cache_control: CacheControl | None = None
-    citations: None = None
+    citations: Unsupported = None
 
 
 class ThinkingBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="thinking"):
@@ -30,6 +38,8 @@ class ToolUseBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="tool
     name: ToolName
     input: dict[str, Any]
     cache_control: CacheControl | None = None
+    caller: Unsupported = None
+    toolset_name: Unsupported = None
 
 
 class ToolResultBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
