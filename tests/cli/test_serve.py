@@ -102,6 +102,21 @@ def test_stop_ends_the_server_on_its_port_only(server: Process, environ: dict[st
         other.kill()
 
 
+def test_stop_needs_no_key_but_the_servers_own_token(environ: dict[str, str]) -> None:
+    process = Process(environ | {"COLI_API_KEY": "k"})
+    try:
+        url = f"{process.url}/v1/colibri/stop"
+        assert httpx2.get(f"{process.url}/v1/models").status_code == 401
+        for headers in ({}, {"x-colibri-stop": "k"}, {"authorization": "Bearer k"}):
+            assert httpx2.post(url, headers=headers).status_code == 403
+        assert httpx2.get(f"{process.url}/health/live").status_code == 200
+        stopped = stop(environ, "--port", process.port)
+        assert (stopped.returncode, stopped.stderr) == (0, f"{process.url} has ended\n")
+        assert process.end()[0] == 0
+    finally:
+        process.kill()
+
+
 class Stranger(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.send_error(404)
@@ -145,6 +160,7 @@ def test_a_killed_server_leaves_a_note_that_misleads_nobody(
         (("--port", "70000"), "--port"),
         (("--host", "a b"), "--host"),
         (("--cors-origin", "localhost"), "--cors-origin"),
+        (("--cors-origin", "http://["), "--cors-origin"),
         (("--max-body", "2GiB"), "--max-body"),
         (("--seed", "5"), "--seed"),
         (("--api-key", ""), "--api-key"),

@@ -170,3 +170,29 @@ def test_what_cannot_be_honoured_is_refused_in_anthropics_envelope(
 def test_unknown_model(anthropic_client: anthropic.Anthropic) -> None:
     with pytest.raises(anthropic.NotFoundError, match="demo"):
         anthropic_client.messages.create(model="claude", messages=QUESTION, max_tokens=5)
+
+
+def test_an_answers_content_may_be_given_back(thinker: LLM) -> None:
+    """As the client's objects, as dictionaries with all their fields, or of a stream."""
+    text = (
+        "Oslo, then.</think>I look.<tool_call>weather<arg_key>city</arg_key>"
+        "<arg_value>Oslo</arg_value></tool_call>"
+    )
+    scripted = Scripted(thinker, said(thinker, text))
+    asked: dict[str, Any] = {"model": "demo", "max_tokens": 400, "tools": [WEATHER]}
+    with (
+        serving(scripted) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="none") as client,
+    ):
+        content = client.messages.create(messages=QUESTION, **asked).content
+        with client.messages.stream(messages=QUESTION, **asked) as stream:
+            streamed = stream.get_final_message().content
+        assert [block.type for block in content] == ["thinking", "text", "tool_use"]
+        for given in (content, [block.model_dump() for block in content], streamed):
+            (use,) = (b if isinstance(b, dict) else b.model_dump() for b in given[2:])
+            result = {"type": "tool_result", "tool_use_id": use["id"], "content": "rain"}
+            turns = [{"role": "assistant", "content": given}, {"role": "user", "content": [result]}]
+            client.messages.create(messages=[*QUESTION, *turns], **asked)
+    prompts = [tuple(request.prompt_ids) for request in scripted.submitted[2:]]
+    assert len(prompts) == 3
+    assert len(set(prompts)) == 1

@@ -332,3 +332,30 @@ def test_an_operators_default_holds_where_a_request_says_nothing(llm: LLM) -> No
         assert other.choices[0].message.content not in texts
         assert other.usage is not None
         assert other.usage.completion_tokens > 9
+
+
+def test_an_answers_message_may_be_given_back(thinker: LLM) -> None:
+    """As the client's object, as a dictionary with all its fields, or gathered from a stream."""
+    scripted = Scripted(thinker, said(thinker, f"Hm.</think>{CALLS}"))
+    with (
+        serving(scripted) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
+    ):
+        asked: dict[str, Any] = {"model": "demo", "tools": [WEATHER], "max_tokens": 400}
+        message = client.chat.completions.create(messages=QUESTION, **asked).choices[0].message
+        gathered: dict[str, Any] = {"role": "", "content": "", "tool_calls": []}
+        for chunk in client.chat.completions.create(messages=QUESTION, stream=True, **asked):
+            delta = chunk.choices[0].delta.model_dump(exclude_unset=True)
+            gathered["tool_calls"] += delta.pop("tool_calls", [])
+            for name, value in delta.items():
+                gathered[name] = gathered.get(name, "") + value
+        assert gathered["tool_calls"][1]["index"] == 1
+        for given in (message, message.model_dump(), gathered):
+            results = [
+                {"role": "tool", "tool_call_id": "x", "content": "rain"},
+                {"role": "tool", "tool_call_id": "y", "content": "sun"},
+            ]
+            client.chat.completions.create(messages=[*QUESTION, given, *results], **asked)  # type: ignore[list-item]
+    prompts = [tuple(request.prompt_ids) for request in scripted.submitted[2:]]
+    assert len(prompts) == 3
+    assert len(set(prompts)) == 1

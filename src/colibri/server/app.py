@@ -21,7 +21,7 @@ from colibri.server import (
     openapi,
     score,
 )
-from colibri.server.guard import LIVENESS, Guard
+from colibri.server.guard import LIVENESS, STOP, Guard
 from colibri.server.service import Service
 
 Endpoint = Callable[[Request, Service], Awaitable[Response]]
@@ -40,7 +40,7 @@ ROUTES: tuple[tuple[str, str, Endpoint, str], ...] = (
     ("/v1/colibri/experts", "GET", colibri.experts, "experts"),
     ("/v1/colibri/profile", "GET", colibri.profile, "profile"),
     ("/v1/colibri/events", "GET", colibri.events, "events"),
-    ("/v1/colibri/stop", "POST", health.stop, "stop"),
+    (STOP, "POST", health.stop, "stop"),
     (LIVENESS, "GET", health.live, "health"),
     ("/health/ready", "GET", health.ready, "health"),
     ("/health", "GET", health.health, "health"),

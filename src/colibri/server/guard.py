@@ -23,6 +23,7 @@ from colibri.server.stream import ClientGone
 logger = logging.getLogger("colibri.server")
 
 LIVENESS = "/health/live"
+STOP = "/v1/colibri/stop"  # which asks for a secret of its own (health.py)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _GONE = 499  # as others log a client that left; it is never sent
 
@@ -60,7 +61,7 @@ class Guard:
             if _is_preflight(scope, headers):
                 await _preflight(headers)(scope, receive, exchange.send)
                 return
-        if scope["path"] != LIVENESS:
+        if scope["path"] not in (LIVENESS, STOP):
             self._check_key(headers)
         await self._app(scope, receive, exchange.send)
 

@@ -28,7 +28,11 @@ def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
             self._watch()
 
         def send_400_response(self, msg: str) -> None:
-            """For what is no HTTP. Where an answer has begun, nothing can be said beside it."""
+            """For what is no HTTP. Where an answer has begun, nothing can be said beside it; and
+            whoever was about to answer has nobody to answer."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 self.transport.write(_not_http(self.conn))
             if self.conn.our_state is h11.SEND_BODY:
