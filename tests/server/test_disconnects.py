@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import time
@@ -66,6 +67,33 @@ def test_leaving_during_prefill(llm: LLM) -> None:
         reset(sock)
         server.await_idle()
         assert decoded(server) - before < 400
+
+
+def test_leaving_while_arguments_of_a_tool_are_written(thinker: LLM) -> None:
+    """A call is sent once it is whole: nothing is written meanwhile that could fail."""
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "pattern": "^[a-z]{1900}$"}},
+        "required": ["city"],
+    }
+    tool = {"type": "function", "function": {"name": "weather", "parameters": schema}}
+    with serving(thinker) as server:
+        for stream in (True, False):
+            asked = {
+                "messages": [{"role": "user", "content": "Oslo?"}],
+                "tools": [tool],
+                "tool_choice": "required",
+                "reasoning_effort": "none",
+                "max_tokens": 1900,
+                "stream": stream,
+            }
+            sock = server.connect()
+            sock.sendall(raw_request("/v1/chat/completions", json.dumps(asked).encode()))
+            await_running(server, 12)
+            before = decoded(server)
+            reset(sock)
+            server.await_idle()
+            assert decoded(server) - before < 1000
 
 
 def test_who_left_while_waiting_is_never_started(llm: LLM) -> None:

@@ -176,6 +176,49 @@ def test_pages_that_may_not_call(known: httpx2.Client, origin: str) -> None:
     assert "access-control-allow-origin" not in response.headers
 
 
+ODD = ("", " ", "[", "http://[", "http://[::1", "//", "null", "*", "http://localhost:x", "\xe9\xff")
+ODD += (
+    "http://localhost@evil.example",
+    "Bearer",
+    "Bearer \xff",
+    "Basic Og==",
+    "a" * 9000,
+    "%00",
+    ",;=",
+)
+NAMES = (
+    "origin",
+    "host",
+    "authorization",
+    "x-api-key",
+    "content-type",
+    "content-encoding",
+    "accept",
+)
+NAMES += ("x-colibri-stop", "access-control-request-method", "access-control-request-headers")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_headers_of_any_kind(locked: Running, llm: LLM, name: str) -> None:
+    """None of them is our fault, opens anything, or writes itself into an answer's headers."""
+    with serving(llm, allowed_host=("*",)) as lenient:
+        for value in ODD:
+            sent = {"host": "localhost", "content-type": "application/json", "origin": ORIGIN}
+            if name not in ("origin", "authorization", "x-api-key"):
+                sent["x-api-key"] = KEY
+            lines = [f"{key}: {said}" for key, said in (sent | {name: value}).items()]
+            for method, path in (("POST", "/v1/colibri/stop"), ("OPTIONS", "/v1/completions")):
+                head = "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "Content-Length: 0"])
+                for running in (locked, lenient):
+                    with running.connect() as sock:
+                        sock.sendall(head.encode("latin-1") + b"\r\n\r\n")
+                        status, _, _ = raw_response(sock)
+                    assert 200 <= status < 500, (name, value, path)
+                    assert status != 200
+        for running in (locked, lenient):
+            assert httpx2.get(f"{running.url}/health/live").status_code == 200
+
+
 def test_own_pages_may_call(known: httpx2.Client, locked: Running) -> None:
     assert known.get("/v1/models", headers={"origin": locked.url}).status_code == 200
 

@@ -1,0 +1,91 @@
+"""What the log has of requests: never their texts, and one line each, whatever they say."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from server_kit import serving
+from test_never_ignored import FULL
+
+from colibri import LLM
+
+CANARY = "xyzzy"
+
+
+def poisoned(value: Any) -> Iterator[Any]:
+    """The body with one of its texts, keys or values replaced."""
+    for text in (CANARY, f"{CANARY}\nreq_0 POST /v1/messages 200 1 ms\r\x1b[31m\u2028"):
+        yield from _poisoned(value, text)
+
+
+def _poisoned(value: Any, text: str) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield {text if k == key else k: v for k, v in value.items()}
+            for changed in _poisoned(inner, text):
+                yield value | {key: changed}
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            for changed in _poisoned(inner, text):
+                yield [*value[:i], changed, *value[i + 1 :]]
+    elif isinstance(value, str):
+        yield text
+
+
+BODIES = {
+    **{path: body | {"max_tokens": 2} for path, body in FULL.items() if "score" not in path},
+    "/v1/score": {"state": "x", "schema": {"a": ["x", "y"]}, "task": "x", "normalize": "mean"},
+}
+BODIES["/v1/messages/count_tokens"] = FULL["/v1/messages/count_tokens"]
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_no_text_of_a_request_is_logged(
+    thinker: LLM, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    count = 0
+    with serving(thinker) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
+        for body in poisoned(BODIES[path]):
+            response = http.post(path, json=body)
+            assert response.status_code < 500, body
+            count += 1
+    assert count > 4
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("colibri")]
+    assert len([line for line in lines if f"POST {path} " in line]) == count
+    for line in lines:
+        assert CANARY not in re.sub(r"unsupported_parameter \(.*\)$", "", line)  # a field's name
+        assert line.isprintable(), line
+
+
+def test_refusals_are_logged_by_code_and_field(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    body = {"messages": [{"role": CANARY, "content": "x"}]}
+    for wanted, says in (("off", "invalid_value (messages[0].role)"), ("on", CANARY)):
+        caplog.clear()
+        with serving(llm, log_prompts=wanted) as server:
+            httpx2.post(f"{server.url}/v1/chat/completions", json=body)
+        (line,) = [r.getMessage() for r in caplog.records if "POST" in r.getMessage()]
+        assert line.endswith(says) or wanted == "on"
+        assert says in line
+
+
+def test_paths_and_hosts_are_on_one_line(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    with serving(llm) as server, server.connect() as sock:
+        sock.sendall(
+            b"GET /a%0Areq_0%20GET%20/%20200%e2%80%a8 HTTP/1.1\r\nHost: a\x1b[31mb\r\n"
+            b"Connection: close\r\n\r\n"
+        )
+        while sock.recv(4096):
+            pass
+        httpx2.get(f"{server.url}/v1/models/{json.dumps('a')}%0A%1b[31m")
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("colibri")]
+    assert lines
+    assert all(line.isprintable() for line in lines)
