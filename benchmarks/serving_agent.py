@@ -19,7 +19,7 @@ from colibri.llm import embedded_model
 from colibri.text.tokenizer import Tokenizer
 
 TURNS, RESULT_TOKENS = 10, 200
-WORDS = (
+WORDS = ("the", "fox", "small", "bird", "of", "reads", "file", "in", "tree", "river", "old")
     "the",
     "fox",
     "small",

@@ -43,7 +43,7 @@ def by_http(model: Path, vocab: int) -> float:
             tokens = answer.usage["completion_tokens"]
             assert len(times) == tokens == TOKENS, (len(times), tokens)  # a chunk is a token
             rates.append((tokens - 1) / (times[-1] - times[0]))
-    return median(rates[1:])
+    return float(median(rates[1:]))
 
 
 def main(bench_dir: Path, shape: str) -> None:
