@@ -20,19 +20,6 @@ from colibri.text.tokenizer import Tokenizer
 
 TURNS, RESULT_TOKENS = 10, 200
 WORDS = ("the", "fox", "small", "bird", "of", "reads", "file", "in", "tree", "river", "old")
-    "the",
-    "fox",
-    "small",
-    "bird",
-    "of",
-    "reads",
-    "file",
-    "in",
-    "garden",
-    "tree",
-    "river",
-    "old",
-)
 CITIES = {"type": "string", "enum": ["Oslo", "Rome", "Lima"]}
 
 
