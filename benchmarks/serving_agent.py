@@ -77,7 +77,7 @@ def main(bench_dir: Path, shape: str, preamble: int) -> None:
     times: list[float] = []
     context = ("--context", str(preamble + 8192), "--usage", "off")
     with tempfile.TemporaryDirectory() as scratch:
-        model = speaking_model(shape, bench_dir, Path(scratch) / "model")
+        model = speaking_model(shape, bench_dir, Path(scratch) / "model", chats=True)
         with served(model, *context) as url:
             for turn in range(1, TURNS + 1):
                 answer = streamed(url, "/v1/chat/completions", body | {"messages": messages})

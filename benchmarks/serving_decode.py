@@ -49,7 +49,7 @@ def by_http(model: Path, vocab: int) -> float:
 def main(bench_dir: Path, shape: str) -> None:
     ratios = []
     with tempfile.TemporaryDirectory() as scratch:
-        model = speaking_model(shape, bench_dir, Path(scratch) / "model")
+        model = speaking_model(shape, bench_dir, Path(scratch) / "model", chats=False)
         for number in range(ROUNDS):
             # The later one of a pair is not always the same.
             if number % 2:

@@ -25,24 +25,30 @@ COLI = (sys.executable, "-c", "from colibri.cli import main; main()")
 TEMPLATE = Path(colibri.text.__file__).parent / "templates" / "glm_moe_dsa.jinja"
 
 
-def speaking_model(shape: str, bench_dir: Path, folder: Path) -> Path:
-    """In `folder`: `coli bench`'s model of the shape, with the embedded model's tokenizer.
+def speaking_model(shape: str, bench_dir: Path, folder: Path, *, chats: bool) -> Path:
+    """In `folder`: `coli bench`'s model of the shape with a tokenizer in which each id has a text.
 
-    Ids beyond that tokenizer's own are words of no prompt, so that every id has a text.
+    chats: the embedded model's tokenizer, with words that no prompt has for the ids beyond it, and
+    a chat template. Else each id is a word, so that a token is a chunk of a stream.
     """
     recipe = Recipe(find_shape(shape))
     container = obtain(recipe, bench_dir, print)
     folder.mkdir()
     for file in container.iterdir():
         (folder / file.name).symlink_to(file.resolve())
+    size = recipe.shape.config["vocab_size"]
     tokenizer = json.loads((embedded_model() / "tokenizer.json").read_text("utf-8"))
-    words = tokenizer["model"]["vocab"]
-    beyond = range(max(words.values()) + 1, recipe.shape.config["vocab_size"])
-    words |= {f"Ġword{i}": i for i in beyond}
+    if chats:
+        known = tokenizer["model"]["vocab"]
+        known |= {f"Ġword{i}": i for i in range(max(known.values()) + 1, size)}
+        for file in (embedded_model() / "tokenizer_config.json", TEMPLATE):
+            name = "chat_template.jinja" if file == TEMPLATE else file.name
+            (folder / name).write_bytes(file.read_bytes())
+    else:
+        words = {f"Ġword{i}": i for i in range(size)}
+        tokenizer["model"] = {"type": "WordLevel", "vocab": words, "unk_token": "Ġword0"}
+        tokenizer["added_tokens"] = []
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
-    for file in (embedded_model() / "tokenizer_config.json", TEMPLATE):
-        name = "chat_template.jinja" if file == TEMPLATE else file.name
-        (folder / name).write_bytes(file.read_bytes())
     return folder
 
 
