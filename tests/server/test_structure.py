@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from server_kit import events, serving
 
 from colibri import LLM
+from colibri.grammar.compiler import compile_grammar
 
 QUESTION: Any = [{"role": "user", "content": "Describe a fox."}]
+PLAIN: Any = {"messages": QUESTION, "max_tokens": 3}
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"enum": ["fox", "狐狸"]}, "legs": {"type": "integer"}},
@@ -125,6 +128,48 @@ def test_what_cannot_be_honoured_is_a_400_in_bounded_time(
     assert error["param"] == "response_format"
     assert time.monotonic() - begun < 20
     assert http.get("/health/ready").status_code == 200
+
+
+def test_grammars_that_take_long_hold_nobody_else_up(
+    http: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B076: they are compiled beside the loop and the engine, and beside other requests' texts."""
+    compiling, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(structure: Any, vocabulary: Any) -> Any:
+        compiling.release()
+        assert go_on.wait(30)
+        return compile_grammar(structure, vocabulary)
+
+    monkeypatch.setattr("colibri.grammar.compiler.compile_grammar", slow)
+    url = str(http.base_url)
+    answers: list[Any] = []
+
+    def ask(path: str, body: Any) -> None:
+        answers.append(httpx2.post(f"{url}{path}", json=body, timeout=60).status_code)
+
+    schemas = [{"enum": [f"slow {i}"]} for i in range(3)]  # more than there are workers
+    formats = [{"type": "json_schema", "json_schema": {"schema": schema}} for schema in schemas]
+    threads = [
+        threading.Thread(target=ask, args=("/v1/completions", {"prompt": "A", **form}))
+        for form in ({"response_format": form} for form in formats)
+    ]
+    stream = {"prompt": "A fox", "max_tokens": 30, "ignore_eos": True, "stream": True}
+    try:
+        for thread in threads:
+            thread.start()
+        assert all(compiling.acquire(timeout=20) for _ in range(2))
+        assert http.get("/metrics").status_code == 200
+        assert http.post("/v1/messages", json=PLAIN).status_code == 200
+        assert http.post("/v1/chat/completions", json=PLAIN).status_code == 200
+        found = events(http.post("/v1/completions", json=stream))
+        assert found[-1][1] == "[DONE]"
+        assert not answers
+    finally:
+        go_on.set()
+        for thread in threads:
+            thread.join()
+    assert answers == [200] * 3
 
 
 @pytest.mark.parametrize(

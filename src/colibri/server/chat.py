@@ -57,8 +57,10 @@ async def complete(request: Request, service: Service) -> Response:
     service.check_model(body.model)
     check(body)
     inbox = service.inbox()
-    with blaming("response_format" if body.response_format is not None else "tools"):
-        answers = await service.work(partial(_answers, service, body, inbox))
+    structured = body.response_format is not None
+    with blaming("response_format" if structured else "tools"):
+        make = partial(_answers, service, body, inbox)
+        answers = await service.work(make, compiles=structured or bool(body.tools))
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])
     headers = notice_of(service, answers, body.max_completion_tokens or body.max_tokens)
     writer = ChatWriter(turn, body)

@@ -52,7 +52,8 @@ async def complete(request: Request, service: Service) -> Response:
     prompts = prompts_of(body.prompt)
     inbox = service.inbox()
     with blaming("response_format"):
-        answers = await service.work(partial(_answers, service, body, prompts, inbox))
+        make = partial(_answers, service, body, prompts, inbox)
+        answers = await service.work(make, compiles=body.response_format is not None)
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])
     writer = CompletionWriter(turn, body, prompts)
     headers = notice_of(service, answers, body.max_tokens)

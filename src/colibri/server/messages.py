@@ -50,8 +50,10 @@ async def create(request: Request, service: Service) -> Response:
     service.check_model(body.model)
     check(body)
     inbox = service.inbox()
-    with blaming("output_config" if body.output_config is not None else "tools"):
-        answer = await service.work(partial(_answer, service, body, inbox))
+    structured = body.output_config is not None
+    with blaming("output_config" if structured else "tools"):
+        make = partial(_answer, service, body, inbox)
+        answer = await service.work(make, compiles=structured or bool(body.tools))
     turn = Turn.of(service, [answer], inbox, request.scope["colibri"])
     headers = notice_of(service, [answer], body.max_tokens)
     writer = MessageWriter(turn, answer)

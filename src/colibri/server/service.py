@@ -44,8 +44,10 @@ class Service:
         self._sampling = sampling or {}
         self._llm: LLM | None = None
         self._exchanges: set[Exchange] = set()
-        # Tokenising, templates and grammars; none of it may keep the event loop from its work.
+        # Tokenising and templates; none of it may keep the event loop from its work. Grammars may
+        # take seconds each, so they have workers of their own: only requests like them wait.
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="colibri-http")
+        self._compilers = ThreadPoolExecutor(2, thread_name_prefix="colibri-grammar")
 
     def loaded(self, llm: LLM, name: str) -> None:
         self._llm = llm
@@ -90,8 +92,10 @@ class Service:
         own = self.llm.container.generation_config
         return getattr(self.default_params, field) if own.get(_OWN.get(field, field)) else None
 
-    async def work(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._workers, function)
+    async def work(self, function: Callable[[], T], *, compiles: bool = False) -> T:
+        """compiles: it may have to compile a grammar."""
+        workers = self._compilers if compiles else self._workers
+        return await asyncio.get_running_loop().run_in_executor(workers, function)
 
     def deadline(self) -> float | None:
         seconds = self.config.request_timeout
@@ -131,7 +135,8 @@ class Service:
             exchange.abort(self.unready())
 
     def close(self) -> None:
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        for workers in (self._workers, self._compilers):
+            workers.shutdown(wait=False, cancel_futures=True)
 
     def _check_drained(self) -> None:
         if self.state == "draining" and not self._exchanges:
