@@ -97,6 +97,7 @@ BROKEN = [
     ("hermes", '<tool_call>{"name": "f", "arguments": {"a": NaN}}</tool_call>', True),
     ("hermes", '<tool_call>{"name": "f", "arguments": {a}}</tool_call>', True),
     ("hermes", '<tool_call>{"name": "f", "arguments": "no"}</tool_call>', True),
+    ("hermes", '<tool_call>{"name": "f", "arguments": ""}</tool_call>', True),
     ("hermes", '<tool_call>{"name": "f"} more</tool_call>', True),
     ("hermes", '<tool_call>{"name": "\\q"}</tool_call>', False),
 ]

@@ -89,13 +89,18 @@ def _arguments(cursor: Cursor, *, shown: bool) -> Generator[Event | None, None, 
     first = yield from cursor.expect("{", '"')
     if first == '"':
         text = str(_value(first + (yield from _quoted(cursor))))
+        _check_object(text)
         if shown:
             yield Arguments(text)
-    else:
-        text = yield from _object(cursor, shown=shown)
+        return text
+    text = yield from _object(cursor, shown=shown)
+    _check_object(text)
+    return text
+
+
+def _check_object(text: str) -> None:
     if not isinstance(_value(text), dict):
         raise Unexpected
-    return text
 
 
 def _object(cursor: Cursor, *, shown: bool) -> Generator[Event | None, None, str]:
