@@ -45,7 +45,7 @@ def cost(prompts: list[list[dict[str, str]]]) -> str:
     agree, kl = [], []
     with (
         LLM(ram="600MB", lookahead="off") as exact,
-        LLM(ram="600MB", lookahead="off", cache_bits=3) as narrow,
+        LLM(ram="600MB", lookahead="off", cache_bits=3, approx_check="off") as narrow,
     ):
         for prompt in prompts:
             answer = exact.chat(prompt, SamplingParams(temperature=0, max_tokens=60))
@@ -61,8 +61,8 @@ def cost(prompts: list[list[dict[str, str]]]) -> str:
 
 def hits(prompts: list[list[dict[str, str]]], bits: Bits, slots: int) -> tuple[float, str]:
     """Bytes of a slot; a row of the table."""
-    settings = {"ram": "600MB", "lookahead": "off", "cache_bits": bits, "cache_experts": slots}
-    with LLM(**settings) as llm:  # type: ignore[arg-type]
+    settings = {"ram": "600MB", "lookahead": "off", "approx_check": "off", "cache_experts": slots}
+    with LLM(**settings, cache_bits=bits) as llm:  # type: ignore[arg-type]
         for prompt in prompts:
             llm.chat(prompt, SamplingParams(temperature=0, max_tokens=60, ignore_eos=True))
         s = llm.stats()

@@ -70,6 +70,9 @@ def test_off_leaves_nothing_and_bench_is_no_use(model: Path) -> None:
 
 def test_a_file_of_the_users_choice(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere" / "usage"
+    with pytest.raises(ConfigError, match=r"--usage: cannot write .*there is no directory"):
+        LLM(model, usage=str(file))
+    file.parent.mkdir()
     with LLM(model, usage=str(file)) as llm:
         llm.generate(PROMPT, PARAMS)
     assert file.stat().st_size > 1000

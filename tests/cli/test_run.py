@@ -166,7 +166,7 @@ def test_without_reads_ahead_there_is_no_line_of_them(coli: Any, llm: Any) -> No
     [
         (
             {"approx_tokens": 200, "approx_agreed": 150, "approx_kl": 5.0},
-            "approx   75.0 % of 200 tokens checked agree with exact routing, KL 0.0250",
+            "approx   75.0 % of 200 tokens checked agree with the exact model, KL 0.0250",
         ),
         (
             {"experts_chosen": 1000, "experts_swapped": 125},

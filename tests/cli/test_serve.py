@@ -154,6 +154,18 @@ def test_a_killed_server_leaves_a_note_that_misleads_nobody(
     assert "no colibri server answers there" in gone.stderr
 
 
+def test_the_next_server_says_that_one_was_killed(server: Process, environ: dict[str, str]) -> None:
+    """B021: whoever is killed for memory can say nothing, so the next one does, once."""
+    os.kill(server.pid, signal.SIGKILL)
+    server.end()
+    for said in (True, False):
+        later = Process(environ, "--port", server.port)
+        os.kill(later.pid, signal.SIGTERM)
+        code, lines = later.end()
+        assert code == 0
+        assert (f"(process {server.pid}) was killed" in lines) == said
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

@@ -1,4 +1,4 @@
-"""What approximate routing costs is measured, and measuring changes nothing."""
+"""What an approximation costs is measured, and measuring changes nothing."""
 
 import numpy as np
 import pytest
@@ -107,3 +107,42 @@ def test_cache_aware_routing_is_not_measured_by_the_cache_that_measuring_filled(
     stats = answer(router="cache-aware:J=0,M=8", **asked)[1]
     assert stats.experts_swapped > 0
     assert stats.approx_kl > 0
+
+
+def test_the_cost_of_three_bits_is_measured_and_changes_no_token():
+    """Beside any routing, with a cache that is always short of slots."""
+    for routing in ({}, {"router": "gumbel"}):
+        narrow = {"cache_bits": 3, "cache_experts": 2, "lookahead": "off", **routing}
+        unchecked, quiet = embedded_answer(**narrow, approx_check="off")
+        checked, stats = embedded_answer(**narrow)
+        assert checked == unchecked
+        assert (quiet.approx_tokens, stats.approx_tokens) == (0, 2)  # auto: every 16
+        assert stats.approx_kl > 0
+        assert stats.bytes_read == quiet.bytes_read + stats.approx_bytes_read
+        assert stats.misses > quiet.misses
+
+
+def embedded_answer(**settings):
+    with LLM(ram="600MB", usage="off", **settings) as llm:
+        return llm.generate("Once upon a time", PARAMS).token_ids, llm.stats()
+
+
+def test_the_twin_of_three_bits_has_the_stored_ones():
+    ids = list(range(5, 30))
+    with LLM(ram="600MB", usage="off") as llm:
+        expected = llm.forward(ids)
+    with LLM(ram="600MB", usage="off", cache_bits=3) as llm:
+        twin = llm._engine._steps._check._exact
+        hidden = twin.forward(Step.of([(twin.new_state(len(ids)), ids)]))
+        assert_same_bits(twin.logits(hidden), expected)
+        assert (llm.forward(ids) != expected).any()
+
+
+def test_the_plan_counts_the_slots_for_checking_three_bits():
+    def buffers(check):
+        with LLM(ram="600MB", usage="off", cache_bits=3, approx_check=check) as llm:
+            stored = llm._runtime._stored
+            return llm.plan.buffer_bytes, 0 if stored is None else stored.nbytes
+
+    (without, none), (checked, more) = buffers("off"), buffers("auto")
+    assert none == 0 < more == checked - without

@@ -160,7 +160,7 @@ def test_no_rows(make):
 def test_refused_arguments(make, layers):
     with pytest.raises(ConfigError, match="at least 1"):
         make(0)
-    with pytest.raises(ConfigError, match="'fifo' is unknown; there is: auto, lru, slru"):
+    with pytest.raises(ConfigError, match="'fifo' is unknown; there is: lru, slru"):
         make(1, policy="fifo")
     experts = make(4)
     x, weights = np.ones((1, 32), np.float32), np.ones((1, 2), np.float32)

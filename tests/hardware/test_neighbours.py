@@ -36,6 +36,11 @@ def test_neither_this_process_nor_its_children(tmp_path):
     assert neighbours(tmp_path) == ()
 
 
+def test_a_command_is_one_harmless_line(tmp_path):
+    process(tmp_path, 20, command=b"python\0-c\0\nimport colibri\n\x1b]0;owned\x07\r\0")
+    assert neighbours(tmp_path)[0].command == "python -c import colibri ]0;owned"
+
+
 def test_no_proc(tmp_path):
     assert neighbours(tmp_path) == ()
 

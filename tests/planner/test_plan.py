@@ -13,6 +13,7 @@ from colibri.container.reader import open_container
 from colibri.container.spec import align, record_bytes
 from colibri.errors import CapacityError, ConfigError
 from colibri.experts.cache.arena import Arena
+from colibri.experts.stored import SLOTS
 from colibri.kernels.moe import ExpertLayout
 from colibri.models.family import Sizes
 from colibri.models.registry import family_for
@@ -58,7 +59,9 @@ def test_three_bits_make_room_for_more_experts() -> None:
     stored, narrow = (plan_of(model, cache_bits=b, **few) for b in ("stored", 3))
     assert narrow.slot_bytes[0] == align(3 * 2048 * 768 * 13 // 32)  # 3.25 bits a weight
     assert narrow.slots[0] > 1.2 * stored.slots[0]
-    assert narrow.buffer_bytes == 4 * stored_bytes
+    unchecked = plan_of(model, cache_bits=3, approx_check="off", **few)
+    assert unchecked.buffer_bytes == 4 * stored_bytes
+    assert narrow.buffer_bytes == (4 + SLOTS) * stored_bytes
     assert sum(item.nbytes for item in narrow.items()) == narrow.peak_bytes <= 400_000_000
     assert "at 3 bits" in "\n".join(narrow.lines())
     at = Rates(memory=1e9, disk=1e9)

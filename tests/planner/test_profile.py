@@ -9,6 +9,7 @@ from colibri.cli.options import take_config
 from colibri.config import SETTINGS
 from colibri.container.writer import FileWriter
 from colibri.errors import CapacityError, ConfigError, ContainerError
+from colibri.hardware.storage import Storage
 from colibri.llm import LLM, embedded_model
 from colibri.planner import profile as profiles
 from colibri.planner.profile import Machine, Profile, fingerprint, load, profile_path, read, save
@@ -28,9 +29,9 @@ def environ(monkeypatch, tmp_path):
     return found
 
 
-def make(model, **settings):
+def make(model, others=(), **settings):
     return Profile(
-        machine=Machine.here(model), model=fingerprint(model), name=model.name,
+        machine=Machine.here(model, others), model=fingerprint(model, others), name=model.name,
         settings=settings or {"readers": 2, "cache_share": 50}, gain=0.1, base_tps=10.0, tps=11.0,
         noise=0.01, colibri="0", tuned_unix=0,
     )  # fmt: skip
@@ -120,9 +121,37 @@ def test_another_model_or_machine_has_another_profile(model, environ, monkeypatc
         load(path, other)
     here = Machine.here(model)
     elsewhere = Machine(here.cpu, here.cores + 1, here.memory_bytes, here.disk)
-    monkeypatch.setattr(profiles.Machine, "here", lambda model: elsewhere)
+    monkeypatch.setattr(profiles.Machine, "here", lambda model, others: elsewhere)
     with pytest.raises(ConfigError, match="another machine"):
         load(path, model)
+
+
+def test_shards_on_other_drives_are_part_of_the_model(model, environ, monkeypatch, tmp_path):
+    """--model-dirs: a profile follows the weights and the disks they lie on."""
+    whole = fingerprint(model)
+    other = tmp_path / "drive"
+    other.mkdir()
+    shard = sorted(model.glob("experts-*.safetensors"))[0]
+    moved = shard.rename(other / shard.name)
+    assert fingerprint(model) != fingerprint(model, [other]) == whole
+    here = profile_path(model, environ, [other])
+    save(here, make(model, others=[other], readers=2))
+    assert config(model, model_dirs=str(other)).readers == 2
+    with moved.open("ab") as file:  # another conversion's shard
+        file.write(b"\0" * 64)
+    assert profile_path(model, environ, [other]) != here
+    assert config(model, model_dirs=str(other)).readers == 4
+    with pytest.raises(ConfigError, match="another model"):
+        load(here, model, [other])
+
+
+def test_the_disks_of_all_directories_are_the_machine(model, monkeypatch, tmp_path):
+    """A disk counts once however many directories lie on it."""
+    assert Machine.here(model, [tmp_path]) == Machine.here(model)
+    monkeypatch.setattr(
+        profiles, "storage_of", lambda path: Storage("ext4", path.name, path.name, False)
+    )
+    assert Machine.here(model, [tmp_path / "b"]).disk == "demo + b"
 
 
 def test_a_profile_asked_for_by_name_must_fit(model, environ, tmp_path):

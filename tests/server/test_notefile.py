@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colibri.errors import ConfigError
-from colibri.server.notefile import Note, folder, noted, notes, only
+from colibri.server.notefile import Note, folder, killed_before, noted, notes, only
 
 URL = "http://127.0.0.1:8123"
 
@@ -36,6 +36,15 @@ def test_a_later_servers_note_is_left_alone(tmp_path: Path) -> None:
         assert token != first
     assert [note.token for note in notes(8123, environ)] == [token]
     second.__exit__(None, None, None)
+
+
+def test_who_still_runs_was_not_killed(tmp_path: Path) -> None:
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    assert killed_before(URL, environ) is None
+    with noted(URL, environ):
+        assert killed_before(URL, environ) is None
+    assert killed_before(URL, environ) is None
+    assert killed_before(URL, {}) is None
 
 
 def test_addresses_of_the_newer_family(tmp_path: Path) -> None:

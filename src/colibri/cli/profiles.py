@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ def with_profile(config: EngineConfig, flags: Mapping[str, Any]) -> EngineConfig
     """
     if config.profile == "off":
         return config
+    others = [Path(name) for name in config.model_dirs]
     if config.profile != "auto":
-        return _merged(Path(config.profile), _model(config), flags)
+        return _merged(Path(config.profile), _model(config), others, flags)
     try:
-        found = _found(_model(config))
-        return config if found is None else _merged(found, _model(config), flags)
+        found = _found(_model(config), others)
+        return config if found is None else _merged(found, _model(config), others, flags)
     except ColibriError as error:
         terminal.say(f"coli: warning: no profile is used: {error}")
         return config
@@ -37,20 +38,22 @@ def _model(config: EngineConfig) -> Path:
     return embedded_model()
 
 
-def _found(model: Path) -> Path | None:
+def _found(model: Path, others: Sequence[Path]) -> Path | None:
     """This machine's profile of the model, if there is one. What is no model has none."""
     if not os.path.isfile(model / "config.json"):
         return None
     from colibri.planner.profile import profile_path
 
-    path = profile_path(model, os.environ)
+    path = profile_path(model, os.environ, others)
     return path if path is not None and path.is_file() else None
 
 
-def _merged(path: Path, model: Path, flags: Mapping[str, Any]) -> EngineConfig:
+def _merged(
+    path: Path, model: Path, others: Sequence[Path], flags: Mapping[str, Any]
+) -> EngineConfig:
     from colibri.planner.profile import load
 
-    settings = load(path, model).settings
+    settings = load(path, model, others).settings
     return EngineConfig.resolve(
         environ=os.environ,
         file=default_file(os.environ),

@@ -110,12 +110,12 @@ def _ahead(stats: Stats) -> list[str]:
 
 
 def _approximate(stats: Stats) -> list[str]:
-    """What approximate routing cost, where it was checked, and what cache-aware routing did."""
+    """What an approximation cost, where it was checked, and what cache-aware routing did."""
     parts = []
     if stats.approx_tokens:
         parts.append(
             f"{figures.share(stats.approx_agreed, stats.approx_tokens)} of "
-            f"{figures.count(stats.approx_tokens, 'token')} checked agree with exact routing, "
+            f"{figures.count(stats.approx_tokens, 'token')} checked agree with the exact model, "
             f"KL {stats.approx_kl / stats.approx_tokens:.4f}; checking took "
             f"{figures.duration(stats.approx_seconds)} and {figures.size(stats.approx_bytes_read)}"
         )

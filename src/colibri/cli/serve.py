@@ -58,7 +58,7 @@ def _serve(
     listening: socket.socket,
     url: str,
 ) -> None:
-    from colibri.server.notefile import noted
+    from colibri.server.notefile import killed_before, noted
     from colibri.server.service import Service, name_of
     from colibri.server.serving import Server, run
 
@@ -71,6 +71,12 @@ def _serve(
 
     server = Server(service, load, name_of(config.model))
     server.on_ready = lambda: _announce(server, url)
+    if before := killed_before(url, os.environ):
+        terminal.say(
+            f"coli: warning: the server that listened here before (process {before.pid}) was "
+            "killed. If memory ran out, the system's log says so (journalctl -k, dmesg): lower "
+            "--ram, or see coli doctor"
+        )
     terminal.say(f"loading the model; {url} answers when it is there")
     with noted(url, os.environ) as token:
         if token is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +88,13 @@ def command(
     flags["profile"] = "off"
     given = asked_for(os.environ, default_file(os.environ), {f: flags[f] for f in BY_FIELD})
     config = take_config(flags)
-    path = _model(config)
-    file = _file(path)
+    path, others = _model(config), [Path(name) for name in config.model_dirs]
+    file = _file(path, others)
     if show or reset:
-        return _kept(path, file, reset=reset)
+        return _kept(path, others, file, reset=reset)
     _check_savable(file)
     found = _search(config, set(given), tokens, repeats, min_gain, timeout)
-    return _saved(found, path, file)
+    return _saved(found, path, others, file)
 
 
 def _model(config: EngineConfig) -> Path:
@@ -103,10 +103,10 @@ def _model(config: EngineConfig) -> Path:
     return model_path(config.model)
 
 
-def _file(model: Path) -> Path:
+def _file(model: Path, others: Sequence[Path]) -> Path:
     from colibri.planner.profile import profile_path
 
-    file = profile_path(model, os.environ)
+    file = profile_path(model, os.environ, others)
     if file is None:
         raise ConfigError("there is no place for a profile: set HOME or XDG_CONFIG_HOME")
     return file
@@ -129,7 +129,7 @@ def _search(
     return tune(config, given, runner, Wishes(gain, seconds), terminal.say)
 
 
-def _saved(found: Found, model: Path, file: Path) -> int:
+def _saved(found: Found, model: Path, others: Sequence[Path], file: Path) -> int:
     if found.gains:
         click.echo(
             f"proof: {found.base_speed:.2f} -> {found.speed:.2f} tok/s, gains "
@@ -142,14 +142,14 @@ def _saved(found: Found, model: Path, file: Path) -> int:
     from colibri.lab.tune.tune import profile_of
     from colibri.planner.profile import save
 
-    profile = profile_of(found, model)
+    profile = profile_of(found, model, others)
     save(file, profile)
     for line in _lines(profile, file):
         click.echo(line)
     return 0
 
 
-def _kept(model: Path, file: Path, *, reset: bool) -> int:
+def _kept(model: Path, others: Sequence[Path], file: Path, *, reset: bool) -> int:
     from colibri.planner.profile import load, remove
 
     if reset:
@@ -159,7 +159,7 @@ def _kept(model: Path, file: Path, *, reset: bool) -> int:
     if not file.is_file():
         click.echo(f"there is no profile of {model} on this machine; `coli tune` makes one")
         return 0
-    for line in _lines(load(file, model), file):
+    for line in _lines(load(file, model, others), file):
         click.echo(line)
     return 0
 

@@ -1,5 +1,6 @@
 """Files that a user named for results: replaced whole, or left as they were.
 
+Their directory has to be there: a name mistyped is said at once, and no directory is made for it.
 A link stays a link: what it names is replaced. A device or a pipe is written to, never replaced.
 """
 
@@ -18,19 +19,36 @@ _OWN = (1, 2)  # stdout and stderr
 
 def check_writable(flag: str, path: Path) -> None:
     """Refuse before the work rather than after it. Raises ConfigError."""
-    if obstacle := _obstacle(path):
+    _check(flag, path, _obstacle(path))
+
+
+def check_folder(flag: str, path: Path) -> None:
+    """Only that the directory is there, for a file that may be read and never written. Raises
+    ConfigError."""
+    _check(flag, path, _missing(path))
+
+
+def _check(flag: str, path: Path, obstacle: str) -> None:
+    if obstacle:
         raise ConfigError(f"{flag}: cannot write a file {shown(str(path))}: {obstacle}")
 
 
 def _obstacle(path: Path) -> str:
     if _is_stream(path):
         return "" if os.access(path, os.W_OK) else "it may not be written to"
-    folder = _target(path).parent
     if os.path.isdir(path):
         return "there is a directory of that name"
-    if not os.path.isdir(folder):
-        return f"there is no directory {shown(str(folder))}"
+    if missing := _missing(path):
+        return missing
+    folder = _target(path).parent
     return "" if os.access(folder, os.W_OK) else f"{shown(str(folder))} may not be written to"
+
+
+def _missing(path: Path) -> str:
+    folder = _target(path).parent
+    if os.path.isdir(folder):
+        return ""
+    return f"there is no directory {shown(str(folder))}; make it, or give another name"
 
 
 def write_text(path: Path, text: str) -> None:

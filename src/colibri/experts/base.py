@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -154,6 +154,13 @@ class ExpertStats:
     prefetch_expired: int = 0
     guesses: Guesses = Guesses()
     drives: tuple[DriveStats, ...] = ()  # where there are several
+
+    def and_of_checks(self, other: "ExpertStats") -> "ExpertStats":
+        """With what another executor did for this one's checks, which never looks ahead; drives
+        are in both."""
+        counted = ("hits", "misses", "reads", "bytes_read", "read_seconds", "wait_seconds")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in counted}
+        return replace(self, direct=self.direct and other.direct, **sums)
 
     @property
     def lookahead_recall(self) -> float:

@@ -51,7 +51,8 @@ class StreamedExperts:
     """The ExpertExecutor of a machine without other tiers. For one thread at a time.
 
     layers: the source of each layer's experts. slots_per_layer: capacity, at least 1 each; more
-    than a layer's experts is no more. planes: int8 activation planes of packed layers.
+    than a layer's experts is no more. In the global scope layers whose slots have one size have
+    theirs in common, at least 1 together. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
     policy, scope: what is given up for what, as in colibri.experts.cache.policies and Scope.
     cache_bits: what is kept of each expert; at 3 reads go through buffers, as narrow says.
@@ -82,8 +83,9 @@ class StreamedExperts:
         note: Note = _no_note,
     ) -> None:
         slots = {n: kept(layer, cache_bits) for n, layer in layers.items()}
-        capacities = slots_by_layer(slots, slots_per_layer)
+        capacities = slots_by_layer(slots, slots_per_layer, scope)
         sizes = {n: layer.slot_bytes for n, layer in slots.items()}
+        self._scope = scope
         self._arena = make_arena(sizes, capacities)
         experts = {n: layer.num_experts for n, layer in layers.items()}
         caches = make_caches(experts, sizes, capacities, policy, scope, self._arena.take)
@@ -248,7 +250,7 @@ class StreamedExperts:
         """New capacities; what a layer gives up goes back to the system. Between calls only."""
         self._settle(anyway=True)
         slots = {layer: stage.kept for layer, stage in self._stages.items()}
-        capacities = slots_by_layer(slots, slots_per_layer)
+        capacities = slots_by_layer(slots, slots_per_layer, self._scope)
         resize(self._arena, slots, {n: s.cache for n, s in self._stages.items()}, capacities)
 
     def shrink(self, nbytes: int) -> int:

@@ -37,9 +37,14 @@ def _neighbour(pid: int, root: Path) -> Neighbour | None:
     if _MODULE not in _bytes(folder / "maps") or _parent(folder) == os.getpid():
         return None
     words = _bytes(folder / "cmdline").rstrip(b"\0").split(b"\0")
-    command = " ".join(word.decode("utf-8", "replace") for word in words)
     rss = resident_bytes(pid, root)
-    return Neighbour(pid, rss, command) if rss else None
+    return Neighbour(pid, rss, _line(b" ".join(words))) if rss else None
+
+
+def _line(command: bytes) -> str:
+    """One line, and nothing in it that a terminal obeys: any program may name itself anything."""
+    text = command.decode("utf-8", "replace")
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _parent(folder: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""A decoder whose experts are chosen approximately, and its exact twin."""
+"""A decoder whose experts are chosen or kept approximately, and its exact twin."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.experts.base import ExpertExecutor
 from colibri.layers.decoder import AroundStep, Decoder, DecoderLayer
 from colibri.layers.moe import MoE
 from colibri.layers.step import Step
@@ -15,14 +16,20 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
 
-def exact_twin(decoder: Decoder) -> Decoder:
-    """The same weights and states with every family's own routing; it does not look ahead."""
-    return replace(decoder, layers=[_exact(layer) for layer in decoder.layers], lookahead=None)
+def exact_twin(decoder: Decoder, stored: ExpertExecutor | None = None) -> Decoder:
+    """The same weights and states with every family's own routing; it does not look ahead.
+
+    stored: experts at the bits that are stored, where the decoder's have fewer.
+    """
+    layers = [_exact(layer, stored) for layer in decoder.layers]
+    return replace(decoder, layers=layers, lookahead=None)
 
 
-def _exact(layer: DecoderLayer) -> DecoderLayer:
-    mlp = layer.mlp
-    return replace(layer, mlp=mlp.exact) if isinstance(mlp, MoE) and mlp.exact else layer
+def _exact(layer: DecoderLayer, stored: ExpertExecutor | None) -> DecoderLayer:
+    if not isinstance(layer.mlp, MoE):
+        return layer
+    mlp = layer.mlp.exact or layer.mlp
+    return replace(layer, mlp=mlp if stored is None else replace(mlp, experts=stored))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
 from colibri.experts.cache.narrow import CacheBits, buffer_count
+from colibri.experts.cache.policies.auto import resolve
+from colibri.experts.stored import checks_stored_bits, shared_bytes
 from colibri.experts.usage.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
 from colibri.planner.budget import MB, Machine, resolve_budget
@@ -20,7 +22,7 @@ PAIR_BUFFER_BYTES = 64 * MB
 WORKING_BYTES = 16 * MB  # Python's own growth, thread stacks, load buffers
 LOGIT_ROWS = 16  # of a step whose logits exist at a time
 _PREFIXES = "of prompts and answers that ended, beside the context"
-_LANDING = "experts as they are read, before they are cut to 3 bits"
+_LANDING = "experts as they are read, before they are cut to 3 bits, and for checking these"
 SAMPLING_BYTES = 28 + 4 * LOGIT_ROWS  # a vocabulary entry: probabilities, their order, logits
 
 
@@ -54,6 +56,7 @@ class Plan:
     trunk_bits: TrunkBits
     embed_bits: EmbedBits
     budget_reason: str = ""
+    policy: str = "lru"  # of the cache
     pin_bytes: int = 0  # of the arena's, at most, for the experts used most
     cache_bits: CacheBits = "stored"
     prefix_bytes: int = 0  # for what ended sequences left, beside the context
@@ -157,6 +160,8 @@ def draft_plan(
     activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
     largest = max((layer.slot_bytes for layer in stored.values()), default=0)
     buffers = largest * buffer_count(config.readers, config.cache_bits)
+    if checks_stored_bits(config.cache_bits, config.approx_check):
+        buffers += shared_bytes({n: layer.slot_bytes for n, layer in stored.items()})
     slots = _slots(config, layers, room - activations - buffers)
     cached = {n: CachedLayer(slots[n], e.num_experts, e.slot_bytes) for n, e in layers.items()}
     return Plan(
@@ -178,6 +183,7 @@ def draft_plan(
         trunk_bits=trunk.bits,
         embed_bits=trunk.embed_bits,
         budget_reason=budget.reason,
+        policy=resolve(config.policy, _ratio(slots, sizes.experts_per_token)),
         pin_bytes=pin_limits(config.pin, cached, sizes.experts_per_token).nbytes,
         cache_bits=config.cache_bits,
         buffer_bytes=buffers,
@@ -210,6 +216,11 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerSizes], room: int) ->
         low, high = (middle, high) if _arena(layers, middle) <= room else (low, middle - 1)
     low = max(1, low * config.cache_share // 100)
     return {n: min(low, layer.num_experts) for n, layer in layers.items()}
+
+
+def _ratio(slots: Mapping[int, int], experts_per_token: int) -> float:
+    """Mean slots a layer / experts a token."""
+    return sum(slots.values()) / max(1, len(slots) * experts_per_token)
 
 
 def _arena(layers: Mapping[int, LayerSizes], count: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import msgspec
 import xxhash
 
 from colibri.config import BY_FIELD, user_folder
-from colibri.container.files import list_names, opened, read_range
-from colibri.container.spread import SUFFIX
+from colibri.container.files import opened, read_range
+from colibri.container.spread import find_shards
 from colibri.container.writer import naming_the_file, write_file
 from colibri.errors import ConfigError, ContainerError
 from colibri.hardware import probe
@@ -41,16 +41,15 @@ class Machine(msgspec.Struct, frozen=True):
     disk: str
 
     @classmethod
-    def here(cls, model: Path) -> Machine:
-        """This machine, with the disk that the model lies on."""
-        facts, storage = probe.facts(), storage_of(model)
+    def here(cls, model: Path, others: Sequence[Path] = ()) -> Machine:
+        """This machine, with the disks that the model lies on."""
+        facts = probe.facts()
         memory = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
-        disk = (storage.identity, storage.device, storage.file_system)
         return cls(
             cpu=facts.cpu_model or facts.machine,
             cores=facts.physical_cores,
             memory_bytes=round(memory / _MEMORY_STEP) * _MEMORY_STEP,
-            disk=next((name for name in disk if name), "unknown"),
+            disk=" + ".join(dict.fromkeys(_disk(directory) for directory in (model, *others))),
         )
 
 
@@ -73,25 +72,33 @@ class _File(msgspec.Struct, frozen=True):
     checksum: str  # xxh3-64 of the profile's compact JSON
 
 
-def fingerprint(model: Path) -> str:
-    """Of config.json and of the names and sizes of all weight files; 16 hex digits."""
+def _disk(directory: Path) -> str:
+    storage = storage_of(directory)
+    names = (storage.identity, storage.device, storage.file_system)
+    return next((name for name in names if name), "unknown")
+
+
+def fingerprint(model: Path, others: Sequence[Path] = ()) -> str:
+    """Of config.json and of the names and sizes of all weight files, wherever they lie; 16 hex
+    digits. others: directories of --model-dirs."""
     path = model / "config.json"
     with opened(path) as (fd, size):
         digest = xxhash.xxh3_64(read_range(fd, path, 0, size))
-    for name in list_names(model):
-        if name.endswith(SUFFIX):
-            with opened(model / name) as (_, size):
-                digest.update(f"{name}\0{size}\0".encode())
+    for name, shard in sorted(find_shards(model, others).items()):
+        with opened(shard) as (_, size):
+            digest.update(f"{name}\0{size}\0".encode())
     return digest.hexdigest()
 
 
-def profile_path(model: Path, environ: Mapping[str, str]) -> Path | None:
+def profile_path(
+    model: Path, environ: Mapping[str, str], others: Sequence[Path] = ()
+) -> Path | None:
     """Where this machine's profile of the model is, or would be; None: the user has no folder."""
     folder = user_folder(environ)
     if folder is None:
         return None
-    key = xxhash.xxh3_64(msgspec.json.encode(Machine.here(model)))
-    key.update(fingerprint(model).encode())
+    key = xxhash.xxh3_64(msgspec.json.encode(Machine.here(model, others)))
+    key.update(fingerprint(model, others).encode())
     name = _NAME.sub("-", model.absolute().name)[:60] or "model"
     return folder / "tune" / f"{name}-{key.hexdigest()}.json"
 
@@ -115,15 +122,15 @@ def save(path: Path, profile: Profile) -> None:
     write_file(path, [data], len(data))
 
 
-def load(path: Path, model: Path) -> Profile:
+def load(path: Path, model: Path, others: Sequence[Path] = ()) -> Profile:
     """A profile that is whole, and of this model on this machine.
 
     Raises ContainerError for a damaged file, ConfigError for one of something else.
     """
     profile = read(path)
-    if profile.model != fingerprint(model):
+    if profile.model != fingerprint(model, others):
         raise ConfigError(f"{path}: is a profile of {profile.name!a}, another model; tune this one")
-    if profile.machine != Machine.here(model):
+    if profile.machine != Machine.here(model, others):
         raise ConfigError(f"{path}: was measured on another machine or disk; run coli tune again")
     return profile
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from colibri.container.files import reason
+from colibri.container.output import check_writable
 from colibri.errors import ConfigError
 from colibri.routing.base import F32, I32, Router, RouterFactory
 from colibri.routing.trace import (
@@ -35,6 +36,7 @@ class Tracer:
 
     def __init__(self, path: Path, header: Header) -> None:
         check_replaceable(path)
+        check_writable("--trace", path)
         self._path = path
         self._header = header
         self._layers: dict[int, LayerFacts] = {}

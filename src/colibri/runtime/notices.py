@@ -38,12 +38,11 @@ def load_line(
 
 def warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
     """Of a precision that is not what one may think, and of what is approximate."""
+    measured = "what that costs is measured"
+    if config.approx_check == "off":
+        measured += " unless --approx-check is off, as here"
     if approximate:
-        logger.warning(
-            "%s: the text is not the model's own; what that costs is measured%s",
-            approximate,
-            "" if config.approx_check != "off" else " unless --approx-check is off, as here",
-        )
+        logger.warning("%s: the text is not the model's own; %s", approximate, measured)
     for part in ("trunk", "embed"):
         asked, got = getattr(config, f"{part}_bits"), getattr(plan, f"{part}_bits")
         # 8 is the embedding's default: a model stored at 4 is no surprise to who did not ask.
@@ -53,7 +52,8 @@ def warn(config: EngineConfig, plan: Plan, approximate: str) -> None:
         logger.warning("activations int8: one plane instead of two, so logits are less exact")
     if config.cache_bits == 3:
         logger.warning(
-            "cache-bits 3: experts lose their lowest bits once read, so logits are less exact"
+            "cache-bits 3: experts lose their lowest bits once read, so logits are less exact; %s",
+            measured,
         )
 
 

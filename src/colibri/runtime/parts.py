@@ -9,7 +9,9 @@ from colibri.container.files import as_unicode
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.reader import Container
 from colibri.engine.check import ExactCheck
+from colibri.engine.watch import Watch
 from colibri.errors import ConfigError
+from colibri.experts.stored import checks_stored_bits, stored_experts
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.usage.log import UsageLog, usage_of_model
 from colibri.layers.decoder import Decoder
@@ -40,7 +42,7 @@ def make_tracer(
             hidden_size=hidden,
             layers=[_facts(layer, plan) for layer in layers.values()],
             logits=config.trace_logits == "on",
-            policy=config.policy,
+            policy=plan.policy,
             scope=config.cache_scope,
             pair_buffer_bytes=PAIR_BUFFER_BYTES,
         ),
@@ -64,21 +66,47 @@ def open_usage(config: EngineConfig, container: Container) -> UsageLog:
     return log
 
 
+def make_stored(
+    config: EngineConfig,
+    layers: Mapping[int, LayerExperts],
+    planes: int,
+    experts: StreamedExperts,
+    watch: Watch,
+) -> StreamedExperts | None:
+    """The experts at their stored bits, for the check of a cache that keeps fewer."""
+    if not checks_stored_bits(config.cache_bits, config.approx_check):
+        return None
+    return stored_experts(
+        layers,
+        experts,
+        planes=planes,
+        pair_buffer_bytes=PAIR_BUFFER_BYTES,
+        verify=config.verify_reads == "on",
+        direct=config.direct,
+        cancelled=watch.cancelled,
+    )
+
+
 def make_check(
     config: EngineConfig,
     approximation: Approximation,
     model: Decoder,
     plan: Plan,
     experts: StreamedExperts,
+    stored: StreamedExperts | None,
 ) -> ExactCheck | None:
-    if not approximation.changes_anything or config.approx_check == "off":
+    """stored: of make_stored(); its experts are what is exact, where there are any."""
+    approximate = approximation.changes_anything or config.cache_bits != "stored"
+    if not approximate or config.approx_check == "off":
         return None
     every = config.approx_check
     if every == "auto":
-        every = 1 if plan.slots == plan.experts_per_layer else CHECK_EVERY
+        at_hand = plan.slots == plan.experts_per_layer and stored is None
+        every = 1 if at_hand else CHECK_EVERY
+    reader = experts if stored is None else stored
     return ExactCheck(
-        exact_twin(model),
+        exact_twin(model, stored),
         every,
-        bytes_read=lambda: experts.stats().bytes_read,
+        bytes_read=lambda: reader.bytes_read,
         aside=lambda: approximation.resident.keep(plan.slots),
     )

@@ -33,7 +33,7 @@ from colibri.routing.approximation import Approximation
 from colibri.routing.base import RouterFactory, own_router
 from colibri.routing.cacheaware import Residency
 from colibri.runtime.notices import load_line, warn, warn_of_pins, warn_of_reads, warn_of_threads
-from colibri.runtime.parts import make_check, make_tracer, open_usage
+from colibri.runtime.parts import make_check, make_stored, make_tracer, open_usage
 from colibri.runtime.stats import Stats
 
 
@@ -79,7 +79,7 @@ class Runtime:
         experts = self.experts = StreamedExperts(
             layers,
             slots_per_layer=dict(self.plan.slots),
-            policy=config.policy,
+            policy=self.plan.policy,
             scope=config.cache_scope,
             cache_bits=config.cache_bits,
             planes=planes,
@@ -103,14 +103,17 @@ class Runtime:
             if self.tracer is not None:
                 ends.callback(self.tracer.close)
             pins = Pins(config.pin, sizes.experts_per_token)
-            learning = Learning(log, pins, experts, config.policy)
+            learning = Learning(log, pins, experts, self.plan.policy)
             ends.callback(learning.close)
             bits = self.plan.trunk_bits, self.plan.embed_bits
             router_bits: Literal["source", 8] = 8 if approximation.int8_gates else "source"
             routers = approximation.over(make_router)
             loader = TrunkLoader(container, *bits, planes, routers, router_bits)
             model = family.build(model_config, loader, experts)
-            check = make_check(config, approximation, model, self.plan, experts)
+            stored = self._stored = make_stored(config, layers, planes, experts, watch)
+            if stored is not None:
+                ends.callback(stored.close)
+            check = make_check(config, approximation, model, self.plan, experts, stored)
             model = with_lookahead(model, experts, config.lookahead)
             if approximation.noise is not None:
                 model = telling_positions(model, approximation.noise.tell)
@@ -154,6 +157,8 @@ class Runtime:
 
     def stats(self) -> Stats:
         engine, experts, rss = self._counters, self.experts.stats(), probe.rss_bytes()
+        if self._stored is not None:
+            experts = experts.and_of_checks(self._stored.stats())
         return Stats(
             prefill_tokens=engine.prefill_tokens,
             prefill_seconds=engine.prefill_seconds,

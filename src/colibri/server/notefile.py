@@ -55,6 +55,22 @@ def noted(url: str, environ: Mapping[str, str]) -> Iterator[str | None]:
         _remove(path, token)
 
 
+def killed_before(url: str, environ: Mapping[str, str]) -> Note | None:
+    """The note of a server that listened here before and was killed: whoever ends takes it away.
+    To be asked by who listens here now, before noted()."""
+    path = _path(url, environ)
+    note = None if path is None else _read(path)
+    if note is None or note.url != url:
+        return None
+    try:
+        os.kill(note.pid, 0)
+    except ProcessLookupError:
+        return note
+    except OSError:
+        pass
+    return None  # it is just ending, or the number is another process's by now
+
+
 def notes(port: int, environ: Mapping[str, str]) -> list[Note]:
     """Of servers that said they listen on this port; some may be gone."""
     where = folder(environ)

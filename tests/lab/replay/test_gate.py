@@ -91,3 +91,24 @@ def test_pins_count_after_the_prefix_they_come_from(trace):
     assert row.pinned == 6
     calls = 3 * (TOKENS - 19)
     assert row.hits + row.misses == K * (calls - calls // 2)
+
+
+@pytest.mark.parametrize(("zipf", "persistence"), [(0, 0), (0.8, 0.3), (1.2, 0.9)])
+def test_auto_is_near_the_best_policy_and_not_below_lru(tmp_path, zipf, persistence):
+    """At every ratio of slots to experts a token. A point of hits is within the noise of so few
+    draws; docs/cache.md has longer traces, and real ones."""
+    ids, _ = DrawnRows(Drawn(zipf, persistence), 5, [EXPERTS] * 3, K).rows(0, TOKENS)
+    calls = (
+        Call(n, [0], ids[t : t + 1, n], np.ones((1, K))) for t in range(TOKENS) for n in range(3)
+    )
+    path = tmp_path / "a.trace"
+    header = Header(model="drawn", hidden_size=8, layers=LAYERS)
+    path.write_bytes(encode_header(header) + b"".join(map(encode, calls)))
+    by_ratio = {}
+    for row in rows(TraceFile(path), ["auto", *HITS], "0.25x,0.5x,0.75x,1x,1.5x,2x"):
+        by_ratio.setdefault(row.ratio, {})[row.policy] = 100 * row.decode_hit_rate
+    assert sorted(by_ratio) == [0.25, 0.5, 0.75, 1, 1.5, 2]
+    for rates in by_ratio.values():
+        auto = rates.pop("auto")
+        assert auto > max(rates.values()) - 3
+        assert auto > rates["lru"] - 1.5

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from colibri.cli import terminal
+from colibri.container.output import check_folder
 from colibri.errors import ConfigError
 
 OFF = "off"
@@ -22,6 +24,11 @@ def history(wish: str | None, environ: Mapping[str, str]) -> History:
     path = _path(wish, environ)
     if path is None:
         return InMemoryHistory()
+    if wish is None:  # the program's own place
+        with suppress(OSError, ValueError):  # _prepare will say it
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        check_folder("--history", path)
     try:
         _prepare(path)
     except (OSError, ValueError) as error:
@@ -69,7 +76,6 @@ def _path(wish: str | None, environ: Mapping[str, str]) -> Path | None:
 
 def _prepare(path: Path) -> None:
     """There, a plain file, private, and of a size that is read at once."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Not to hang where it is a pipe.
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NONBLOCK, 0o600)
     try:

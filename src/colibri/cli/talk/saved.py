@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colibri.cli.talk.backend import Message
 from colibri.container.jsonfile import read_json
-from colibri.container.output import write_text
+from colibri.container.output import check_folder, write_text
 from colibri.errors import ColibriError, ConfigError
 
 _FORMAT, _VERSION = "colibri-chat", 1
@@ -18,6 +18,7 @@ _TEXTS = ("content", "reasoning_content")
 
 def save(path: Path, messages: list[Message]) -> None:
     """Markdown where the name ends in .md, else JSON. Never replaces a file: ConfigError."""
+    check_folder("/save", path)
     text = _markdown(messages) if path.suffix == ".md" else _json(messages)
     try:  # claims the name, whoever else wants it
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

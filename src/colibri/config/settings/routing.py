@@ -28,8 +28,8 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "approx_check",
         "auto, off or 1 to 100000",
-        "Every so many tokens what the approximation costs is measured against exact routing; "
-        "auto: 1 where all experts fit into memory, else 16.",
+        "Every so many tokens what approximate routing or --cache-bits 3 costs is measured; "
+        "auto: 1 where the exact experts are all in memory, else 16.",
         auto_off_or(whole(1, 100_000)),
     ),
     Setting(

@@ -37,18 +37,20 @@ def make_caches(
 
 
 def slots_by_layer(
-    layers: Mapping[int, Kept], slots_per_layer: Mapping[int, int] | int
+    layers: Mapping[int, Kept], slots_per_layer: Mapping[int, int] | int, scope: Scope
 ) -> dict[int, int]:
-    """At most as many as a layer has experts. Raises ConfigError for less than one."""
+    """At most as many as a layer has experts. Raises ConfigError for less than one, which in the
+    global scope any layer of the same slots may have for the others."""
     capacities = {}
     for layer, source in layers.items():
         wanted = slots_per_layer if isinstance(slots_per_layer, int) else slots_per_layer[layer]
-        if wanted < 1:
+        capacities[layer] = min(wanted, source.num_experts)
+    for group in _groups({n: source.slot_bytes for n, source in layers.items()}, scope):
+        if (held := sum(capacities[n] for n in group)) < 1:
             raise ConfigError(
-                f"{wanted} cached experts for layer {layer}: at least 1 is needed "
+                f"{held} cached experts for layer {group[0]}: at least 1 is needed "
                 "(--cache-experts, or more --ram)"
             )
-        capacities[layer] = min(wanted, source.num_experts)
     return capacities
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.output import check_folder
 from colibri.container.reader import Container
 from colibri.container.writer import naming_the_file
 from colibri.errors import ColibriError, ConfigError
@@ -68,12 +69,16 @@ class UsageLog:
         self._file = None if path is None else UsageFile(path, subject, half_life_tokens)
         self._known = Counts.none(subject.experts)
         self._warned = False
+        self._named = False
 
     def load(self, *, named: bool) -> None:
         """Reads the file. named: the user named it; then one that cannot be read, or of another
-        model, is a ConfigError."""
+        model, is a ConfigError, as is one in a directory that is not there."""
         if self._file is None:
             return
+        self._named = named
+        if named:
+            check_folder("--usage", self._file.path)
         try:
             found = self._file.read()
         except ColibriError as error:
@@ -99,8 +104,9 @@ class UsageLog:
         if self._file is None or not newer.tokens:
             return
         try:
-            with naming_the_file(self._file.path):
-                self._file.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._named:
+                with naming_the_file(self._file.path):
+                    self._file.path.parent.mkdir(parents=True, exist_ok=True)
             # Who has waited in vain for the lock once does not wait again.
             found = self._file.add(newer, wait=not self._warned)
         except (ColibriError, OSError) as error:

@@ -52,7 +52,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Row]
 
 
-def _ratio(layers: Sequence[LayerFacts], slots: Mapping[int, int]) -> float:
+def ratio(layers: Sequence[LayerFacts], slots: Mapping[int, int]) -> float:
+    """Mean slots a layer / experts a token."""
     return sum(slots.values()) / sum(n.k for n in layers)
 
 
@@ -72,7 +73,7 @@ def row_of(
         scope=scope,
         capacity=capacity.text,
         slots=dict(slots),
-        ratio=_ratio(layers, slots),
+        ratio=ratio(layers, slots),
         pinned=pinned,
         hits=total.hits,
         misses=total.misses,

@@ -10,13 +10,14 @@ from itertools import chain, pairwise, product
 import numpy as np
 
 from colibri.errors import ConfigError
-from colibri.experts.cache.policies import AUTO, POLICIES
+from colibri.experts.cache.policies import POLICIES
+from colibri.experts.cache.policies.auto import resolve
 from colibri.experts.cache.pools import Scope
 from colibri.lab.replay.belady import Belady
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.capacity import Capacity, pins_by_layer
 from colibri.lab.replay.demands import Demand, demands
-from colibri.lab.replay.outcome import Outcome, Row, row_of
+from colibri.lab.replay.outcome import Outcome, Row, ratio, row_of
 from colibri.routing.trace import LayerFacts, TraceFile
 
 OPTIMUM = "belady"
@@ -94,8 +95,10 @@ class _Cache:
         self, layers: Sequence[LayerFacts], capacity: Capacity, policy: str, scope: Scope
     ) -> None:
         self._layers, self._capacity = layers, capacity
+        slots = capacity.slots(layers)
         self._policy, self._scope = policy, scope
-        self.replay = CacheReplay(layers, capacity.slots(layers), policy, scope)
+        self._resolved = resolve(policy, ratio(layers, slots))
+        self.replay = CacheReplay(layers, slots, self._resolved, scope)
         self._pinned = 0
 
     def pin(self, pins: dict[int, list[int]]) -> None:
@@ -103,13 +106,12 @@ class _Cache:
         self.replay.forget_counts()
 
     def row(self) -> Row:
-        resolved = AUTO if self._policy == "auto" else self._policy
         return row_of(
             self._layers,
             self.replay.tally(),
             self._capacity,
             self._policy,
-            resolved,
+            self._resolved,
             self._scope,
             self._pinned,
         )

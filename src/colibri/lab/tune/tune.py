@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,11 +53,11 @@ def _fixed(config: EngineConfig) -> str:
     return f"{max(1, int(this_machine().available_bytes * AVAILABLE_SHARE))}B"
 
 
-def profile_of(found: Found, model: Path) -> Profile:
-    """What is worth keeping of a search whose outcome is "confirmed"."""
+def profile_of(found: Found, model: Path, others: Sequence[Path] = ()) -> Profile:
+    """What is worth keeping of a search whose outcome is "confirmed". others: of --model-dirs."""
     return Profile(
-        machine=Machine.here(model),
-        model=fingerprint(model),
+        machine=Machine.here(model, others),
+        model=fingerprint(model, others),
         name=as_unicode(model.absolute().name),
         settings=found.settings,
         gain=found.gain,

@@ -48,11 +48,11 @@ def config_file(case: Case) -> Sequence[Found]:
 def profile(case: Case) -> Sequence[Found]:
     """What `coli tune` left for this model on this machine is whole, and is named."""
     _ = case.model.names  # where there is no model, that is the news
-    path = profile_path(case.model.path, case.machine.environ)
+    path = profile_path(case.model.path, case.machine.environ, case.model.others)
     if path is None or not path.is_file():
         return [passed("`coli tune` has left no profile of this model on this machine")]
     try:
-        settings = load(path, case.model.path).settings
+        settings = load(path, case.model.path, case.model.others).settings
     except ColibriError as error:
         return [warned(str(error), path, fix="run `coli tune` again; until then it is not used")]
     chosen = ", ".join(f"{name} {value}" for name, value in settings.items())

@@ -19,15 +19,9 @@ POLICIES: dict[str, Callable[[], CachePolicy]] = {
 }
 
 
-# What auto stands for: in replays the best, or as good as the best, at every ratio of slots a layer
-# to the experts that a token wants of it (docs/cache.md).
-AUTO = "lfru"
-
-
 def make_policy(name: str) -> CachePolicy:
-    """name: of POLICIES, or auto. Raises ConfigError for a name that is none."""
-    name = AUTO if name == "auto" else name
+    """name: of POLICIES; auto stands for one of them (auto.py). Raises ConfigError for a name that
+    is none."""
     if name not in POLICIES:
-        known = ", ".join(("auto", *POLICIES))
-        raise ConfigError(f"cache policy {name!r} is unknown; there is: {known}")
+        raise ConfigError(f"cache policy {name!r} is unknown; there is: {', '.join(POLICIES)}")
     return POLICIES[name]()
