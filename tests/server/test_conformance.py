@@ -131,7 +131,7 @@ def test_several_calls_are_made_where_they_may_be(tools: Running) -> None:
     ]
     counts: dict[bool, set[int]] = {True: set(), False: set()}
     with openai.OpenAI(base_url=f"{tools.url}/v1", api_key="none") as client:
-        for parallel, seeds in ((True, range(12)), (False, range(3))):
+        for parallel, seeds in ((True, range(4)), (False, range(3))):
             for seed in seeds:
                 asked: Any = BASE | {
                     "tools": functions,
@@ -145,16 +145,15 @@ def test_several_calls_are_made_where_they_may_be(tools: Running) -> None:
                 answer = whole(client.chat.completions.create(**asked))
                 streamed = joined(list(client.chat.completions.create(stream=True, **asked)))
                 assert streamed == answer
-                if answer["reason"] == "length":
-                    continue
-                assert answer["reason"] == "tool_calls"
-                assert answer["content"] == ""
+                if answer["reason"] != "length":  # which some do not end before
+                    assert answer["reason"] == "tool_calls"
+                    assert answer["content"] == ""
                 for name, arguments in answer["calls"]:
                     assert name in ("weather", "sunset")
                     assert json.loads(arguments)["city"] in ("Oslo", "Rome")
                 counts[parallel].add(len(answer["calls"]))
     assert counts[False] == {1}
-    assert counts[True] - {1}
+    assert max(counts[True]) > 1
 
 
 @pytest.mark.parametrize(
@@ -186,10 +185,9 @@ def test_anthropics_choices_of_tools(tools: Running, choice: Any, names: set[str
     assert bool(calls) == bool(names)
     for call in calls:
         assert call.input["city"] in ("Oslo", "Rome")
-    if names:
-        assert message.stop_reason == "tool_use"
     if choice.get("disable_parallel_tool_use") or choice["type"] == "tool":
         assert len(calls) == 1
+        assert message.stop_reason == "tool_use"
     assert [b.model_dump(exclude={"id"}) for b in streamed.content] == [
         b.model_dump(exclude={"id"}) for b in message.content
     ]
