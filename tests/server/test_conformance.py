@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -43,17 +44,17 @@ def test_a_banned_token_is_not_written_and_a_favoured_one_is(
     assert always.choices[0].message.content == first * 12
 
 
-def test_penalties_reach_the_sampler(openai_client: openai.OpenAI, llm: LLM) -> None:
-    """A token that is favoured above all loses to the penalty on what was written."""
-    assert llm.tokenizer is not None
-    (fox,) = llm.tokenizer.encode(" a", False)
-    asked = BASE | {"temperature": 0, "logit_bias": {str(fox): 30}}
-    texts = [
-        openai_client.chat.completions.create(**asked, **penalty).choices[0].message.content or ""
-        for penalty in ({}, {"presence_penalty": 2.0}, {"frequency_penalty": 2.0})
-    ]
-    assert texts[0].count(" a") == 12
-    assert len(set(texts)) > 1
+@pytest.mark.parametrize("name", ["presence_penalty", "frequency_penalty", "repetition_penalty"])
+def test_penalties_change_what_the_library_says_they_change(
+    openai_client: openai.OpenAI, llm: LLM, name: str
+) -> None:
+    how: dict[str, Any] = {"temperature": 0, "max_tokens": 40}
+    plain, fined = (
+        openai_client.chat.completions.create(**BASE | how, extra_body=more)
+        for more in ({}, {name: 1.9})
+    )
+    own = llm.chat(HELLO, replace(llm.default_params, **how, **{name: 1.9}))
+    assert fined.choices[0].message.content == own.text != plain.choices[0].message.content
 
 
 @pytest.mark.parametrize("top", [0, 3])
@@ -130,7 +131,7 @@ def test_several_calls_are_made_where_they_may_be(tools: Running) -> None:
     ]
     counts: dict[bool, set[int]] = {True: set(), False: set()}
     with openai.OpenAI(base_url=f"{tools.url}/v1", api_key="none") as client:
-        for parallel, seeds in ((True, range(12)), (False, range(3))):
+        for parallel, seeds in ((True, range(4)), (False, range(3))):
             for seed in seeds:
                 asked: Any = BASE | {
                     "tools": functions,
@@ -144,16 +145,15 @@ def test_several_calls_are_made_where_they_may_be(tools: Running) -> None:
                 answer = whole(client.chat.completions.create(**asked))
                 streamed = joined(list(client.chat.completions.create(stream=True, **asked)))
                 assert streamed == answer
-                if answer["reason"] == "length":
-                    continue
-                assert answer["reason"] == "tool_calls"
-                assert answer["content"] == ""
+                if answer["reason"] != "length":  # which some do not end before
+                    assert answer["reason"] == "tool_calls"
+                    assert answer["content"] == ""
                 for name, arguments in answer["calls"]:
                     assert name in ("weather", "sunset")
                     assert json.loads(arguments)["city"] in ("Oslo", "Rome")
                 counts[parallel].add(len(answer["calls"]))
     assert counts[False] == {1}
-    assert counts[True] - {1}
+    assert max(counts[True]) > 1
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,9 @@ def test_anthropics_choices_of_tools(tools: Running, choice: Any, names: set[str
     assert bool(calls) == bool(names)
     for call in calls:
         assert call.input["city"] in ("Oslo", "Rome")
-    if names:
-        assert message.stop_reason == "tool_use"
     if choice.get("disable_parallel_tool_use") or choice["type"] == "tool":
         assert len(calls) == 1
+        assert message.stop_reason == "tool_use"
     assert [b.model_dump(exclude={"id"}) for b in streamed.content] == [
         b.model_dump(exclude={"id"}) for b in message.content
     ]

@@ -64,6 +64,23 @@ def test_no_text_of_a_request_is_logged(
         assert line.isprintable(), line
 
 
+def test_a_tools_name_is_on_one_line(thinker: LLM, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    function = {"name": "a\nreq_0 POST / 200\x1b[31m", "parameters": schema}
+    body = {
+        "messages": [{"role": "user", "content": "x"}],
+        "tools": [{"type": "function", "function": function}],
+        "max_tokens": 1,
+    }
+    with serving(thinker) as server:
+        answer = httpx2.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
+        assert answer.status_code == 200
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("colibri")]
+    assert any("uniqueItems" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
+
+
 def test_refusals_are_logged_by_code_and_field(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="colibri")
     body = {"messages": [{"role": CANARY, "content": "x"}]}

@@ -86,7 +86,7 @@ class Asker:
             request.marks = self._boundaries(messages, asked, prompt)
         for note in (*chat.notes(asked), *rules.notes):
             if note not in self._noted and len(self._noted) < _MOST_NOTES:
-                logger.warning(note)
+                logger.warning("%s", "".join(c if c.isprintable() else "\ufffd" for c in note))
                 self._noted.add(note)
         parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
         stop = request.params.stop

@@ -107,6 +107,11 @@ def document() -> bytes:
 
 
 _ID = [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
+_EVENT = {  # one of those that a stream is made of
+    "type": "object",
+    "required": ["data"],
+    "properties": {"data": {"type": "string"}, "event": {"type": "string"}},
+}
 _REFUSAL = {
     "type": "object",
     "required": ["error"],
@@ -128,7 +133,7 @@ _REFUSAL = {
 def _post(text: str, body: Any, answers: Sequence[Any], streams: bool) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": {"anyOf": list(answers)}}}
     if streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {"schema": _EVENT}
     return {
         "summary": text,
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
