@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import golden
 from colibri import LLM
 from engine_kit import answer_of, ask, engine_of, run
@@ -9,10 +12,15 @@ from engine_kit import answer_of, ask, engine_of, run
 LONG = [(7 * t + t // 5 + 3) % 100 for t in range(9000)]
 
 
-def test_lengths_do_not_touch_each_other() -> None:
+def test_lengths_do_not_touch_each_other(tmp_path: Path) -> None:
     """B038: 9000 positions and 5, decoded together, are what each is alone."""
     settings = {"context": 20_000, "prefill_chunk": 1024, "prefix_cache": 0}
-    with LLM(golden.tiny("olmoe"), context=20_000) as llm:
+    for path in golden.tiny("olmoe").iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 20_000}))
+    with LLM(tmp_path, context=20_000) as llm:
         want = []
         for prompt in (LONG, LONG[:5]):
             engine = engine_of(llm, **settings)

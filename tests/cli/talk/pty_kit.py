@@ -28,9 +28,13 @@ main()
 """
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][0-9A-B]|\x1b[=>78]")
 
+_TAKEN_BACK = re.compile(r"(?<=\n)[^\n]*\r\x1b\[K")
+
 
 def without_styles(text: str) -> str:
-    return _ESCAPES.sub("", text).replace("\r", "")
+    """As it is read in the end: lines that were taken back are gone."""
+    text = _ESCAPES.sub("", _TAKEN_BACK.sub("\r", text))
+    return text.replace("\r", "")
 
 
 class Terminal:
@@ -88,15 +92,16 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*flags: str, **environ: Any) -> Iterator[Terminal]:
-    """`coli` with these flags. Nothing of the caller's settings but what is given."""
+def terminal(*flags: str, first: str = "", **environ: Any) -> Iterator[Terminal]:
+    """`coli` with these flags. Nothing of the caller's settings but what is given. first: Python
+    that runs before it."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COLI_")}
     # Nobody answers here when it asks where the cursor is.
     kept |= {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "COLI_USAGE": "off", **environ}
     process = subprocess.Popen(
-        [sys.executable, "-c", _START, os.ttyname(slave), *flags],
+        [sys.executable, "-c", first + _START, os.ttyname(slave), *flags],
         env=kept,
         start_new_session=True,
         stdin=subprocess.DEVNULL,

@@ -20,6 +20,13 @@ HELLO = "Hello! Who are you?"
 GREEDY = ("--temperature", "0", "--max-tokens", "24")
 MODEL = ("--ram", "700MB", "--context", "1024")
 
+SLOW = """
+import time
+from colibri.engine.steps import Steps
+before_layer = Steps._before_layer
+Steps._before_layer = lambda steps, layer: (time.sleep(0.003), before_layer(steps, layer))[1]
+"""
+
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
@@ -87,7 +94,17 @@ def test_a_session_with_a_server(llm: LLM, server: Running, tmp_path: Path) -> N
         leave(person)
 
 
-def test_ctrl_c_stops_an_answer_of_a_server_and_not_the_program(llm: LLM, server: Running) -> None:
+def test_ctrl_c_stops_an_answer_of_a_server_and_not_the_program(
+    llm: LLM, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = llm._engine._steps
+    before_layer = steps._before_layer
+
+    def slow(layer: int) -> None:
+        time.sleep(0.003)
+        before_layer(layer)
+
+    monkeypatch.setattr(steps, "_before_layer", slow)
     flags = ("--temperature", "0", "--max-tokens", "900", "--ignore-eos", "--history", "off")
     with attached(server, *flags) as person:
         _stop_an_answer(person)
@@ -100,7 +117,7 @@ def test_ctrl_c_stops_an_answer_of_a_server_and_not_the_program(llm: LLM, server
 
 def test_ctrl_c_stops_an_answer_made_here_and_not_the_program() -> None:
     flags = ("--temperature", "0", "--max-tokens", "900", "--ignore-eos", "--history", "off")
-    with terminal("chat", *MODEL, *flags) as person:
+    with terminal("chat", *MODEL, *flags, first=SLOW) as person:
         _stop_an_answer(person)
         _go_on_and_leave(person)
 
