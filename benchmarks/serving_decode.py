@@ -1,4 +1,4 @@
-"""What HTTP costs decode: `python -m benchmarks.serving_decode BENCH_DIR [SHAPE]`.
+"""What HTTP costs decode: `python -m benchmarks.serving_decode BENCH_DIR [SHAPE [ROUNDS]]`.
 
 `coli bench` and `coli serve` over the same synthetic model, each a process of its own, in turn.
 Both have RUNS prompts of PROMPT ids and answers of TOKENS tokens, after one that is not counted.
@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.serving_kit import COLI, served, speaking_model, streamed
 from colibri.lab.shapes import find_shape
 
-PROMPT, TOKENS, RUNS, ROUNDS = 64, 96, 3, 3
+PROMPT, TOKENS, RUNS = 64, 64, 3
 FLAGS = ("--context", "512", "--prefix-cache", "0", "--usage", "off")
 
 
@@ -46,11 +46,11 @@ def by_http(model: Path, vocab: int) -> float:
     return float(median(rates[1:]))
 
 
-def main(bench_dir: Path, shape: str) -> None:
+def main(bench_dir: Path, shape: str, rounds: int) -> None:
     ratios = []
     with tempfile.TemporaryDirectory() as scratch:
         model = speaking_model(shape, bench_dir, Path(scratch) / "model", chats=False)
-        for number in range(ROUNDS):
+        for number in range(rounds):
             # The later one of a pair is not always the same.
             if number % 2:
                 http = by_http(model, find_shape(shape).config["vocab_size"])
@@ -61,8 +61,13 @@ def main(bench_dir: Path, shape: str) -> None:
             ratios.append(http / bench)
             line = f"bench {bench:.2f} tok/s ({1e3 / bench:.1f} ms a token), http {http:.2f}"
             print(f"{line}: {ratios[-1]:.1%}", flush=True)
-    print(f"over HTTP {median(ratios):.1%} of bench, the median of {ROUNDS} rounds")
+    print(f"over HTTP {median(ratios):.1%} of bench, the median of {rounds} rounds")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "olmoe-1b-7b")
+    given = sys.argv[2:]
+    main(
+        Path(sys.argv[1]),
+        given[0] if given else "olmoe-1b-7b",
+        int(given[1]) if len(given) > 1 else 3,
+    )

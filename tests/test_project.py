@@ -55,6 +55,17 @@ def test_nothing_is_imported_before_its_use(code: str, absent: str) -> None:
     subprocess.run([sys.executable, "-c", check], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_each_kind_of_bug_has_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "bug-kinds.md").read_text("utf-8")
+    rows = re.findall(r"^\| (B\d{3}) \| [^|]+ \| (.+) \|$", page, re.MULTILINE)
+    assert len(rows) == page.count("\n| B")
+    for kind, tests in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
+        assert len(named) == tests.count("::") > 0, kind
+        for file, name in named:
+            assert f"def {name}(" in (ROOT / file).read_text("utf-8"), f"{kind}: {file}::{name}"
+
+
 def test_benchmarks_still_run() -> None:
     command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-disable"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

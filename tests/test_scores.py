@@ -1,7 +1,9 @@
 """Closed answers: the options' tokens, their probabilities, and what is refused."""
 
+import json
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from colibri import LLM, SamplingParams
 from colibri.engine.request import BranchLogprobs, Failed, Finished, Request
 from colibri.errors import Cancelled, CapacityError, ConfigError, ReadError
+from colibri.llm import embedded_model
 from colibri.llm.scores import Scores, Scoring, entropy, joint_ids, rows_of, softmax
 
 OPTIONS = [" yes", " no", " no way at all"]
@@ -55,6 +58,25 @@ def test_it_is_what_prompt_logprobs_say(demo: LLM) -> None:
     assert echoed.token_ids == ()
     tail = [entry.logprob for entry in echoed.prompt_logprobs[-choice.tokens :]]
     assert choice.logprob == math.fsum(tail)
+
+
+def test_a_raw_context_begins_as_the_models_prompts_do(demo: LLM, tmp_path: Path) -> None:
+    """B084: with the special tokens of a prompt, or the numbers are another text's."""
+    for path in embedded_model().iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    config = tmp_path / "tokenizer_config.json"
+    said = json.loads(config.read_text())
+    config.unlink()
+    config.write_text(json.dumps(said | {"bos_token": "[gMASK]", "add_bos_token": True}))
+    with LLM(tmp_path) as llm:
+        scores = llm.score_choices(CONTEXT, OPTIONS)
+        params = SamplingParams(max_tokens=0, prompt_logprobs=0)
+        for choice in scores.choices:
+            echoed = llm.generate(CONTEXT + choice.option, params).prompt_logprobs
+            tail = [entry.logprob for entry in echoed[-choice.tokens :]]
+            assert choice.logprob == math.fsum(tail)
+        assert scores.prompt_tokens == demo.score_choices(CONTEXT, OPTIONS).prompt_tokens + 1
+        assert scores.choices != demo.score_choices(CONTEXT, OPTIONS).choices
 
 
 def test_a_conversation_is_read_once_for_many_questions(demo: LLM) -> None:

@@ -97,6 +97,7 @@ def both(client: openai.OpenAI, **asked: Any) -> dict[str, Any]:
         {"seed": 1, "extra_body": {"ignore_eos": True}},
         {"temperature": 0, "user": "me", "metadata": {"a": "b"}, "store": False},
         {"temperature": 0, "reasoning_effort": "none"},
+        {"temperature": 0, "reasoning_effort": "high"},  # of a model that does not think
     ],
     ids=str,
 )

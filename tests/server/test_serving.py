@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from server_kit import raw_request, serving
+from server_kit import events, raw_request, serving
 
 from colibri import LLM
 from colibri.config import ServerConfig
@@ -114,6 +114,36 @@ def test_a_wish_for_a_time_limit_ends_answers(llm: LLM) -> None:
         assert codes[0].status_code in (200, 504)
         if codes[0].status_code == 504:
             assert codes[0].json()["error"]["type"] == "timeout_error"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_is_too_slow_for_the_time_limit(
+    llm: LLM, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 504; in a stream the tokens that there are, and an error event."""
+    steps = llm._engine._steps
+    before_layer = steps._before_layer
+
+    def slow(layer: int) -> None:
+        time.sleep(0.02)
+        before_layer(layer)
+
+    monkeypatch.setattr(steps, "_before_layer", slow)
+    with serving(llm, request_timeout=1) as running, httpx2.Client(base_url=running.url) as client:
+        begun = time.monotonic()
+        body = ENDLESS | {"stream": stream, "prompt": "z"}
+        response = client.post("/v1/completions", json=body, timeout=30)
+        assert time.monotonic() - begun < 10
+        if stream:
+            chunks = [data for _, data in events(response) if "choices" in data]
+            assert any(chunk["choices"][0]["text"] for chunk in chunks)
+            error = events(response)[-1][1]["error"]
+        else:
+            assert response.status_code == 504
+            error = response.json()["error"]
+        assert error["type"] == "timeout_error"
+        assert "deadline" in error["message"]
+        running.await_idle()
 
 
 def test_only_who_knows_the_token_ends_a_server(llm: LLM) -> None:

@@ -127,6 +127,33 @@ def test_prefill_and_silence_are_told_in_comments(llm: LLM) -> None:
         assert any("no progress" in line for line in lines)
 
 
+def test_progress_of_a_real_prompt(
+    server: Running, http: httpx2.Client, llm: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B090: from its first token to its last, layer by layer, with the time that is left."""
+    monkeypatch.setattr("colibri.server.respond.PROGRESS_SECONDS", 0.0)
+    prompt = [(7 * i + i // 50) % 3000 + 100 for i in range(1500)]
+    for path, body in PATHS[:2]:
+        if path == "/v1/completions":
+            asked = body | {"prompt": prompt}
+        else:
+            assert llm.tokenizer is not None
+            text = llm.tokenizer.decode(prompt)
+            asked = body | {"messages": [{"role": "user", "content": text}]}
+        found = events(http.post(path, json=asked | {"stream": True}))
+        told = [data for name, data in found if name == ":" and data["state"] == "prefill"]
+        assert len(told) > 3
+        totals = {data["tokens_total"] for data in told}
+        assert len(totals) == 1
+        assert totals.pop() >= 1500
+        done = [data["tokens_done"] for data in told]
+        assert done == sorted(done)
+        assert 0 <= done[0] < done[-1] <= told[0]["tokens_total"]
+        assert all(data["eta_seconds"] is None or data["eta_seconds"] >= 0 for data in told)
+        assert any(data["eta_seconds"] is not None for data in told)
+    server.await_idle()
+
+
 def test_parallel_streams_are_each_their_own(http: httpx2.Client) -> None:
     """B073: two at once equal what each is alone."""
     bodies = [
