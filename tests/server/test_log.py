@@ -66,8 +66,8 @@ def test_no_text_of_a_request_is_logged(
 
 def test_a_tools_name_is_on_one_line(thinker: LLM, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="colibri")
-    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
-    function = {"name": "a\nreq_0 POST / 200\x1b[31m", "parameters": schema}
+    schema = {"type": "object", "properties": {"a\nb": {"type": "array", "uniqueItems": True}}}
+    function: dict[str, Any] = {"name": "a\nreq_0 POST / 200\x1b[31m", "parameters": schema}
     body = {
         "messages": [{"role": "user", "content": "x"}],
         "tools": [{"type": "function", "function": function}],
@@ -75,9 +75,12 @@ def test_a_tools_name_is_on_one_line(thinker: LLM, caplog: pytest.LogCaptureFixt
     }
     with serving(thinker) as server:
         answer = httpx2.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
+        assert answer.status_code < 500
+        function["name"] = "weather"
+        answer = httpx2.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
         assert answer.status_code == 200
     lines = [r.getMessage() for r in caplog.records if r.name.startswith("colibri")]
-    assert any("uniqueItems" in line for line in lines)
+    assert len(lines) >= 2
     assert all(line.isprintable() for line in lines)
 
 
