@@ -16,16 +16,16 @@ from collections.abc import Iterator
 from typing import Any
 
 ROWS, COLUMNS = 40, 200
-_SECONDS = 60.0
+_SECONDS = 30.0
 # The first terminal that the leader of a session opens is the one whose Ctrl-C it gets.
 _START = """
 import os, sys
 terminal = os.open(sys.argv.pop(1), os.O_RDWR)
 for descriptor in (0, 1, 2):
     os.dup2(terminal, descriptor)
-from colibri.cli import main
-main()
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
+_COLI = "from colibri.cli import main; main()"
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][0-9A-B]|\x1b[=>78]")
 
 _TAKEN_BACK = re.compile(r"(?<=\n)[^\n]*\r\x1b\[K")
@@ -64,7 +64,8 @@ class Terminal:
         """For text that comes after what an earlier call waited for."""
         until = time.monotonic() + _SECONDS
         while not (found := re.compile(pattern, re.DOTALL).search(self.text, self._seen)):
-            assert time.monotonic() < until, f"{pattern!r} is not in {self.text[self._seen :]!r}"
+            lives = self.process.poll() is None and time.monotonic() < until
+            assert lives, f"{pattern!r} is not in {self.text[self._seen :]!r}"
             self._read(0.2)
         self._seen = found.end()
         return found
@@ -101,7 +102,7 @@ def terminal(*flags: str, first: str = "", **environ: Any) -> Iterator[Terminal]
     # Nobody answers here when it asks where the cursor is.
     kept |= {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "COLI_USAGE": "off", **environ}
     process = subprocess.Popen(
-        [sys.executable, "-c", first + _START, os.ttyname(slave), *flags],
+        [sys.executable, "-c", _START, os.ttyname(slave), "-c", f"{first}\n{_COLI}", *flags],
         env=kept,
         start_new_session=True,
         stdin=subprocess.DEVNULL,
