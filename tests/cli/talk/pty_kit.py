@@ -28,12 +28,14 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 _COLI = "from colibri.cli import main; main()"
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][0-9A-B]|\x1b[=>78]")
 
+_EDITING = "\x1b[?2004h"  # the editor asks the terminal to mark pastes, at each prompt
+_PROMPT = "\ue000"
 _TAKEN_BACK = re.compile(r"(?<=\n)[^\n]*\r\x1b\[K")
 
 
 def without_styles(text: str) -> str:
     """As it is read in the end: lines that were taken back are gone."""
-    text = _ESCAPES.sub("", _TAKEN_BACK.sub("\r", text))
+    text = _ESCAPES.sub("", _TAKEN_BACK.sub("\r", text.replace(_EDITING, _PROMPT)))
     return text.replace("\r", "")
 
 
@@ -73,7 +75,7 @@ class Terminal:
     def ready(self) -> str:
         """Until the next prompt; what came before it."""
         begin = self._seen
-        at = self.wait(r"(?:^|\n)> ").start()
+        at = self.wait(rf"\n?{_PROMPT}|\n> ").start()
         return self.text[begin:at]
 
     def end(self) -> int:
