@@ -23,6 +23,7 @@ COMMANDS = {
     "info": "Say what a model is, without loading it.",
     "replay": "Run recorded routing through other caches, without the model.",
     "usage": "Show, export or reset which experts a model used.",
+    "atlas": "Measure which experts are for which topics.",
     "doctor": "Check a model and this machine, and say what to do.",
     "plan": "Say what a model would take of memory, and how fast it would be.",
     "mirror": "Copy the hot experts to a second drive, to read from both.",

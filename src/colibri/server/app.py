@@ -12,6 +12,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from colibri.server import (
+    atlas,
     chat,
     colibri,
     completions,
@@ -19,6 +20,8 @@ from colibri.server import (
     messages,
     models,
     openapi,
+    overview,
+    routing,
     score,
 )
 from colibri.server.guard import LIVENESS, Guard
@@ -37,9 +40,13 @@ ROUTES: tuple[tuple[str, str, Endpoint, str], ...] = (
     ("/v1/score", "POST", score.score, "score"),
     ("/v1/brio", "POST", score.score, "score"),
     ("/v1/colibri/plan", "GET", colibri.plan, "plan"),
+    ("/v1/colibri/model", "GET", overview.model, "model"),
+    ("/v1/colibri/rates", "POST", overview.measure, "rates"),
     ("/v1/colibri/experts", "GET", colibri.experts, "experts"),
+    ("/v1/colibri/atlas", "GET", atlas.atlas, "atlas"),
     ("/v1/colibri/profile", "GET", colibri.profile, "profile"),
     ("/v1/colibri/events", "GET", colibri.events, "events"),
+    ("/v1/colibri/routing", "GET", routing.routing, "routing"),
     ("/v1/colibri/stop", "POST", health.stop, "stop"),
     (LIVENESS, "GET", health.live, "health"),
     ("/health/ready", "GET", health.ready, "health"),

@@ -59,6 +59,8 @@ GETS: tuple[tuple[str, str, type | None], ...] = (
     ("/health/live", "Whether the process answers.", None),
     ("/health/ready", "Whether it would take a request.", None),
     ("/v1/colibri/plan", "Where the memory goes.", None),
+    ("/v1/colibri/model", "The model, this machine, and the plan against what happened.", None),
+    ("/v1/colibri/atlas", "Which topics each expert is for.", None),
     ("/v1/colibri/experts", "Which experts are in memory.", None),
     ("/v1/colibri/profile", "Where the time goes.", None),
 )
@@ -67,6 +69,7 @@ _REFUSALS = {
     "401": "The API key is missing or wrong.",
     "403": "The server was called by a name or from a page that is not allowed.",
     "404": "There is no such model.",
+    "409": "Answers are being made.",
     "408": "The body did not arrive in time.",
     "413": "The body is too large.",
     "415": "The body is no JSON.",
@@ -92,6 +95,8 @@ def document() -> bytes:
     for path, text, form in GETS:
         paths[path] = {"get": _get(text, {"type": "object"} if form is None else named[form])}
     paths["/v1/models/{id}"] = {"get": _get("The model.", named[Model], _ID)}
+    paths["/v1/colibri/profile"]["get"]["parameters"] = _TURN
+    paths["/v1/colibri/rates"] = {"post": _get("Measure this idle machine.", {"type": "object"})}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -107,6 +112,7 @@ def document() -> bytes:
 
 
 _ID = [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
+_TURN = [{"name": "turn", "in": "query", "required": False, "schema": {"type": "integer"}}]
 _REFUSAL = {
     "type": "object",
     "required": ["error"],
