@@ -26,6 +26,7 @@ const PATHS = {
   down: "M6 10l6 6 6-6",
   close: "M6 6l12 12M18 6L6 18",
   warn: "M12 4l9 16H3zM12 10v4M12 17v.01",
+  shade: "M4 7h16M4 12h7M4 17h11M15 12h.01M19 12h.01M18 17h2",
   list: "M4 6h16M4 12h16M4 18h16",
   export: "M12 15V4M8 8l4-4 4 4M5 14v5h14v-5",
   import: "M12 4v11M8 11l4 4 4-4M5 14v5h14v-5",
