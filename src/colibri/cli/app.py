@@ -18,6 +18,7 @@ COMMANDS = {
     "chat": "Talk with a model in the terminal.",
     "score": "Say which of several answers a model finds likely.",
     "serve": "Serve a model over HTTP, to OpenAI's and Anthropic's clients.",
+    "web": "Serve a model and its dashboard, and open that in the browser.",
     "stop": "End the server on a port.",
     "convert": "Convert a checkpoint, so that its experts load fast.",
     "info": "Say what a model is, without loading it.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -25,6 +25,7 @@ from colibri.server import (
     score,
 )
 from colibri.server.guard import LIVENESS, Guard
+from colibri.server.page import STATIC, Page
 from colibri.server.service import Service
 
 Endpoint = Callable[[Request, Service], Awaitable[Response]]
@@ -61,9 +62,10 @@ class Application:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        table = [*ROUTES, *(_page_routes() if service.config.page else ())]
         routes = [
             Route(path, _bound(endpoint, service, name), methods=[method])
-            for path, method, endpoint, name in ROUTES
+            for path, method, endpoint, name in table
         ]
         self._router = Router(routes, redirect_slashes=False, default=_nothing_there)
         self._guarded = Guard(self._route, service)
@@ -74,6 +76,12 @@ class Application:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self  # the router then raises instead of answering itself
         await self._router(scope, receive, send)
+
+
+def _page_routes() -> Iterator[tuple[str, str, Endpoint, str]]:
+    page = Page()
+    yield "/", "GET", page.index, "page"
+    yield STATIC + "{path:path}", "GET", page.file, "page"
 
 
 def _bound(endpoint: Endpoint, service: Service, name: str) -> Callable[[Request], Any]:
