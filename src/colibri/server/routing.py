@@ -34,10 +34,11 @@ HEAT_STEPS = 12  # of the byte: heat doubles with so many
 
 
 async def routing(request: Request, service: Service) -> Response:
-    """Until the client leaves; one that comes again with Last-Event-ID misses no step that is
-    still kept."""
+    """Until the client leaves; one that comes again with Last-Event-ID, or that id as ?after=,
+    misses no step that is still kept."""
     view = View(service)
-    number = view.resumed(request.headers.get("last-event-id", ""))
+    known = request.query_params.get("after") or request.headers.get("last-event-id", "")
+    number = view.resumed(known)
 
     async def frames() -> AsyncIterator[bytes]:
         with service.firings.watched():

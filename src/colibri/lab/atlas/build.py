@@ -113,7 +113,9 @@ def _selections(reading: Reading, layer: int, experts: int, topics: int) -> I64:
 def _texts(llm: LLM, tokens: list[list[int]]) -> list[list[str]]:
     assert llm.tokenizer is not None
     tokenizer = llm.tokenizer
-    return [[tokenizer.decode([token])[:_SHOWN] for token in some] for some in tokens]
+    texts = [[tokenizer.decode([token])[:_SHOWN] for token in some] for some in tokens]
+    # A part of a character is no text.
+    return [[text for text in some if text and "\ufffd" not in text] for some in texts]
 
 
 def _rounded(values: NDArray[np.float64]) -> list[float]:

@@ -6,6 +6,10 @@ import { signal } from "./html.js";
 export const PAGES = [
   { id: "chat", title: "Chat", hint: "Talk with the model" },
   { id: "brio", title: "Brio", hint: "Closed questions about a document" },
+  { id: "brain", title: "Brain", hint: "Every expert, as it fires" },
+  { id: "atlas", title: "Atlas", hint: "Which experts are for which topics" },
+  { id: "profile", title: "Profile", hint: "Where the time goes" },
+  { id: "model", title: "Model", hint: "The plan, and what happened" },
 ];
 
 /** {page, rest}: "#/chat/abc" is {page: "chat", rest: "abc"}. */

@@ -2,8 +2,8 @@
 // without smoothing, so that the cost of a frame hardly depends on how many experts there are.
 
 const SMALLEST = 4; // CSS pixels a cell is wide before a layer goes on in another line
-const LARGEST = 34;
-const FLASH_MS = 420; // in which a flash fades to a third
+const LARGEST = 56;
+const FLASH_MS = [70, 420]; // in which a flash fades to a third: at least and at most
 const DIM = 0.18; // brightness of an expert that was never used
 
 /** How the map lies in so much room: lines a layer takes, cells a line has, and a cell's size. */
@@ -32,6 +32,7 @@ export class Grid {
     this.cursor = -1;
     this.hover = -1;
     this.flash = new Float32Array(0);
+    this.flashMs = FLASH_MS[1];
     this.frozen = false; // flashes stay as they are: a paused turn
     this.lit = false;
     this.drawn = -1;
@@ -89,6 +90,12 @@ export class Grid {
     this.lit = true;
   }
 
+  /** Steps come so fast: flashes of a fast model are short, or all would be alight all the time. */
+  pace(stepMs, share) {
+    const wanted = (0.3 * stepMs) / Math.max(share, 1e-3);
+    this.flashMs = Math.max(FLASH_MS[0], Math.min(FLASH_MS[1], wanted));
+  }
+
   unlight() {
     this.flash.fill(0);
     this.lit = true;
@@ -97,7 +104,7 @@ export class Grid {
   /** One frame; now in milliseconds. Whether anything was drawn. */
   draw(now) {
     if (!this.size || !this.state.size) return false;
-    const fade = this.frozen ? 1 : Math.exp(-Math.max(0, now - this.then) / FLASH_MS);
+    const fade = this.frozen ? 1 : Math.exp(-Math.max(0, now - this.then) / this.flashMs);
     this.then = now;
     const moved = this.shownCursor !== this.cursor || this.shownHover !== this.hover;
     if (!this.lit && !moved && this.drawn === this.state.version) return false;

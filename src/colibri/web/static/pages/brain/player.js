@@ -16,10 +16,19 @@ export class Player {
     if (this.paused) return;
     const start = Math.max(now, this.waiting.length ? this.waiting[this.waiting.length - 1].at : 0);
     const room = Math.max(now + AHEAD_MS - start, 0);
+    this.#pace(steps);
     steps.forEach((step, i) => {
       this.waiting.push({ at: start + (room * i) / steps.length, step });
     });
     if (this.waiting.length > MOST_WAITING) this.waiting.splice(0, this.waiting.length - MOST_WAITING);
+  }
+
+  #pace(steps) {
+    const decoded = steps.filter((step) => !step.prefill);
+    if (!decoded.length) return;
+    const seconds = decoded.reduce((sum, step) => sum + step.seconds, 0) / decoded.length;
+    const fired = decoded.reduce((sum, step) => sum + step.fired.length, 0) / decoded.length;
+    this.grid.pace(seconds * 1000, fired / this.state.size);
   }
 
   /** Fires what is due. */
