@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from live_kit import live_server
 from server_kit import Running, serving
 from web_kit import Watched, launched, watched
 
@@ -24,6 +25,13 @@ def llm() -> Iterator[LLM]:
 @pytest.fixture(scope="session")
 def server(llm: LLM) -> Iterator[Running]:
     with serving(llm, page=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Running]:
+    """A server whose engine is listened to, and whose model has 12 slots for 32 experts a layer."""
+    with live_server(pin="50%") as running:
         yield running
 
 

@@ -2,7 +2,7 @@
 
 The first event is `experts`, all there is to know at that moment; then `steps` a few times a
 second, what happened since: the experts that each step selected, and what moved between the tiers.
-Bits and bytes of all experts stand layer after layer, in base64 (docs/web.md).
+Bits and bytes of all experts stand layer after layer, in base64 (docs/watching.md).
 """
 
 from __future__ import annotations

@@ -108,10 +108,10 @@ function Figures({ turn }) {
   const figures = [
     ["decode", `${rate(decode.rows / decode.seconds)} tok/s`],
     ["prefill", `${rate(prefill.rows / prefill.seconds)} tok/s`],
-    ["first token after", seconds(prefill.seconds)],
+    ["prompt read in", seconds(prefill.seconds)],
     ["hit rate", asked ? percent(hits / asked) : "–"],
     ["read", bytes(prefill.bytes_read + decode.bytes_read)],
-    ["read a token", decode.rows ? bytes(decode.bytes_read / decode.rows) : "–"],
+    ["read a token", decode.rows ? bytes(Math.round(decode.bytes_read / decode.rows)) : "–"],
   ];
   return html`<dl class="figures" aria-label=${`Turn ${turn.turn}`}>
     ${figures.map(

@@ -1,4 +1,4 @@
-// What is known of all experts, fed by the events of /v1/colibri/routing (docs/web.md).
+// What is known of all experts, fed by the events of /v1/colibri/routing (docs/watching.md).
 // Experts stand layer after layer in flat arrays; nothing here touches the page.
 
 export const TIERS = ["disk", "ram", "vram", "remote"];

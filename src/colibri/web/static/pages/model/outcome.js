@@ -5,7 +5,7 @@ import { html, useState } from "../../lib/html.js";
 import { Button, Notice } from "../../ui/parts.js";
 
 const SHOWN = {
-  bytes: (value) => bytes(value),
+  bytes: (value) => bytes(Math.round(value)),
   share: (value) => percent(value),
   "tok/s": (value) => `${rate(value)} tok/s`,
 };
