@@ -59,7 +59,7 @@ def test_a_busy_machine_is_not_measured(llm: LLM) -> None:
 def test_experts_have_heat_and_age(server: Running, http: httpx2.Client) -> None:
     http.post("/v1/completions", json={"prompt": "A cat", "max_tokens": 5, "ignore_eos": True})
     server.await_idle()
-    for layer in http.get("/v1/colibri/experts").json()["layers"]:
+    for layer in http.get("/v1/colibri/experts?heat=1").json()["layers"]:
         assert len(layer["heat"]) == len(layer["ago"]) == layer["experts"]
         assert min(ago for ago in layer["ago"] if ago >= 0) == 0
         assert all(

@@ -37,25 +37,19 @@ def brain(visit: Watched) -> Page:
     return page
 
 
-def cells(page: Page, rows: int = 4, columns: int = 32) -> np.ndarray:
-    """The colour in the middle of each cell [rows, columns, rgb]."""
-    values = page.evaluate(
-        """([rows, columns]) => {
-            const canvas = document.querySelector('.brain-canvas');
-            const pen = canvas.getContext('2d');
-            const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
-            const found = [];
-            for (let y = 0; y < rows; y++) for (let x = 0; x < columns; x++) {
-                const px = Math.floor((x + 0.5) * canvas.width / columns);
-                const py = Math.floor((y + 0.5) * canvas.height / rows);
-                const at = 4 * (py * canvas.width + px);
-                found.push([data[at], data[at + 1], data[at + 2]]);
-            }
-            return found;
-        }""",
-        [rows, columns],
+def cells(page: Page) -> np.ndarray:
+    """The colour of each cell [lines, columns, rgb]."""
+    width, values = page.evaluate(
+        """() => {
+            const cells = document.querySelector('.brain-cells');
+            const { width, height } = cells;
+            const copy = Object.assign(document.createElement('canvas'), { width, height });
+            const pen = copy.getContext('2d', { willReadFrequently: true });
+            pen.drawImage(cells, 0, 0);
+            return [width, [...pen.getImageData(0, 0, width, height).data]];
+        }"""
     )
-    return np.array(values, np.int64).reshape(rows, columns, 3)
+    return np.array(values, np.int64).reshape(-1, width, 4)[..., :3]
 
 
 def blue(page: Page) -> np.ndarray:
@@ -66,6 +60,11 @@ def blue(page: Page) -> np.ndarray:
 def flashing(page: Page) -> np.ndarray:
     """Nearly ink, in the light theme."""
     return cells(page).max(axis=-1) < 60
+
+
+def lit_by_layer(page: Page) -> list[int]:
+    by_layer = cells(page).max(axis=-1).reshape(LAYERS, EXPERTS) < 60
+    return by_layer.sum(axis=1).tolist()
 
 
 def resident(running: Running) -> np.ndarray:
@@ -95,20 +94,19 @@ def test_pins_are_outlined_and_counted(brain: Page, live: Running) -> None:
 
 def test_experts_that_fire_flash_and_fade(brain: Page, live: Running) -> None:
     settle(lambda: not flashing(brain).any())
-    seen = 0
     brain.evaluate(
         """() => {
             window.most = 0;
-            const canvas = document.querySelector('.brain-canvas');
+            const cells = document.querySelector('.brain-cells');
+            const { width, height } = cells;
+            const copy = Object.assign(document.createElement('canvas'), { width, height });
+            const pen = copy.getContext('2d', { willReadFrequently: true });
             const look = () => {
-                const pen = canvas.getContext('2d');
-                const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+                pen.drawImage(cells, 0, 0);
+                const { data } = pen.getImageData(0, 0, width, height);
                 let dark = 0;
-                for (let y = 0; y < 4; y++) for (let x = 0; x < 32; x++) {
-                    const px = Math.floor((x + 0.5) * canvas.width / 32);
-                    const py = Math.floor((y + 0.5) * canvas.height / 4);
-                    const at = 4 * (py * canvas.width + px);
-                    dark += Math.max(data[at], data[at + 1], data[at + 2]) < 60;
+                for (let i = 0; i < data.length; i += 4) {
+                    dark += Math.max(data[i], data[i + 1], data[i + 2]) < 60;
                 }
                 window.most = Math.max(window.most, dark);
                 requestAnimationFrame(look);
@@ -118,8 +116,6 @@ def test_experts_that_fire_flash_and_fade(brain: Page, live: Running) -> None:
     )
     ask(live, tokens=40)
     settle(lambda: brain.evaluate("window.most") >= 4)
-    seen = brain.evaluate("window.most")
-    assert seen >= 4
     settle(lambda: not flashing(brain).any())
 
 
@@ -249,22 +245,20 @@ def test_twenty_thousand_experts(browser: Browser, llm: LLM, record_property: An
         assert count > 0
         page.get_by_role("button", name="Pause").click()
         page.locator(".brain-canvas").focus()
-        page.keyboard.press("End")
-        page.keyboard.press("End")
+        for key in ("ArrowRight", "ArrowDown", "End"):  # a layer has two lines at this width
+            page.keyboard.press(key)
         page.get_by_role("heading", name=f"Layer 0, expert {EXPERTS - 1}").wait_for()
-        for _ in range(LAYERS // 8 + 1):
+        for _ in range(2 * LAYERS // 8 + 1):
             page.keyboard.press("PageDown")
         page.get_by_role("heading", name=f"Layer {LAYERS - 1}, expert {EXPERTS - 1}").wait_for()
         there = sum(int(flags.sum()) for flags in server.service.llm.experts.there.values())  # type: ignore[attr-defined]
         page.get_by_label("Experts by tier").get_by_text(f"{there:,}").wait_for()
-        lit = cells(page, LAYERS, EXPERTS).max(axis=-1) < 60
-        step = server.service.firings.since(0, 1024)[0]
-        assert {int(lit.sum())} <= {LAYERS * 8}, len(step)
+        # Of the step that it stands at: eight of each layer.
+        settle(lambda: lit_by_layer(page) == [8] * LAYERS)
         visited.check()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 @pytest.mark.parametrize("name", ["brain", "atlas", "profile", "model"])
 def test_accessible(browser: Browser, live: Running, name: str, width: int, scheme: Any) -> None:
     size = {"width": width, "height": 844}

@@ -74,7 +74,7 @@ def test_another_turn_is_chosen(visit: Watched, served: Running) -> None:
         "3",
         "4",
     ]
-    page.get_by_label("Steps").select_option("prefill")
+    page.get_by_role("combobox").select_option("prefill")
     layers.first.wait_for()
     assert "hits" in layers.last.inner_text()
     page.get_by_role("img", name=re.compile("A step of .* phases")).wait_for()

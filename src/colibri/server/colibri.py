@@ -52,13 +52,13 @@ async def plan(_request: Request, service: Service) -> Response:
     )
 
 
-async def experts(_request: Request, service: Service) -> Response:
-    """Which experts are in memory, layer by layer: bit i % 8 of byte i // 8 is expert i's; how hot
-    each is, and how many tokens ago it was selected last (-1: not since the model was loaded)."""
+async def experts(request: Request, service: Service) -> Response:
+    """Which experts are in memory, layer by layer: bit i % 8 of byte i // 8 is expert i's; with
+    ?heat=1 how hot each is, and how many tokens ago it was selected last (-1: not since the model
+    was loaded)."""
     experts, plan = service.llm.experts, service.llm.plan
     counts = experts.layer_counts()
-    used, recency = service.llm.usage.peek()
-    ago = recency.ago()
+    heat = await service.work(lambda: _heat(service)) if "heat" in request.query_params else {}
     layers = []
     for layer, (hits, misses) in sorted(counts.items()):
         resident = experts.resident(layer)
@@ -72,11 +72,18 @@ async def experts(_request: Request, service: Service) -> Response:
                 "pinned": sorted(experts.held(layer)),
                 "hits": hits,
                 "misses": misses,
-                "heat": np.round(used.heat[layer], 2).tolist(),
-                "ago": ago[layer].tolist(),
+                **heat.get(layer, {}),
             }
         )
     return _json({"layers": layers})
+
+
+def _heat(service: Service) -> dict[int, dict[str, Any]]:
+    counts, recency = service.llm.usage.peek()
+    return {
+        layer: {"heat": np.round(counts.heat[layer], 2).tolist(), "ago": ago.tolist()}
+        for layer, ago in recency.ago().items()
+    }
 
 
 async def profile(request: Request, service: Service) -> Response:

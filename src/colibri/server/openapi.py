@@ -95,7 +95,8 @@ def document() -> bytes:
     for path, text, form in GETS:
         paths[path] = {"get": _get(text, {"type": "object"} if form is None else named[form])}
     paths["/v1/models/{id}"] = {"get": _get("The model.", named[Model], _ID)}
-    paths["/v1/colibri/profile"]["get"]["parameters"] = _TURN
+    paths["/v1/colibri/profile"]["get"]["parameters"] = _query("turn")
+    paths["/v1/colibri/experts"]["get"]["parameters"] = _query("heat")
     paths["/v1/colibri/rates"] = {"post": _get("Measure this idle machine.", {"type": "object"})}
     return msgspec.json.encode(
         {
@@ -112,7 +113,6 @@ def document() -> bytes:
 
 
 _ID = [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
-_TURN = [{"name": "turn", "in": "query", "required": False, "schema": {"type": "integer"}}]
 _REFUSAL = {
     "type": "object",
     "required": ["error"],
@@ -149,6 +149,10 @@ def _get(text: str, answer: Any, parameters: Sequence[Any] = ()) -> dict[str, An
         "parameters": list(parameters),
         "responses": {"200": {"description": text, "content": content}} | _refusals(),
     }
+
+
+def _query(name: str) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "query", "required": False, "schema": {"type": "integer"}}]
 
 
 def _refusals() -> dict[str, Any]:

@@ -91,6 +91,7 @@ class Turn:
     end: float
     parts: dict[bool, Part] = field(default_factory=lambda: {True: Part(), False: Part()})
     open: Counters | None = None  # as they were when the stretch of like steps began
+    told: dict[str, Any] | None = None  # of a turn that is over: it stays as it is
 
 
 class TurnLog:
@@ -135,7 +136,11 @@ class TurnLog:
 
     def told(self) -> list[dict[str, Any]]:
         """Oldest first."""
-        return [self._told(turn) for turn in list(self._turns)]
+        turns = list(self._turns)
+        for turn in turns[:-1]:
+            if turn.told is None and turn.open is None:
+                turn.told = self._told(turn)
+        return [turn.told or self._told(turn) for turn in turns]
 
     def layers(self, number: int) -> list[dict[str, Any]] | None:
         """A turn's time, hits and misses by layer; None: it is not kept (any more)."""

@@ -1,12 +1,14 @@
 // Profile: where the time of the last turns went. Phases add up to the wall time.
 import { getJson } from "../lib/api.js";
 import { bytes, count, percent, rate, seconds, when } from "../lib/format.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { epoch, status } from "../lib/live.js";
 import { Meter, Notice } from "../ui/parts.js";
 import { Layers } from "./profile/layers.js";
 import { PhaseLegend, PhaseTable, StackedBar } from "./profile/phases.js";
 import { StepTimeline } from "./profile/step.js";
+
+const EVERY_MS = 1_500;
 
 export default function ProfilePage() {
   const [profile, setProfile] = useState(null);
@@ -14,7 +16,8 @@ export default function ProfilePage() {
   const [chosen, setChosen] = useState(null); // a turn's number; null: the last one
   const [even, setEven] = useState(false);
   const total = status.value?.total;
-  const stamp = `${epoch.value} ${total?.prefill_tokens} ${total?.decode_tokens}`;
+  const tokens = total ? total.prefill_tokens + total.decode_tokens : 0;
+  const stamp = useStamp(`${epoch.value} ${tokens}`);
 
   useEffect(() => {
     const controller = new AbortController();
@@ -72,6 +75,19 @@ export default function ProfilePage() {
   </div>`;
 }
 
+/** The key, but while it goes on changing no more often than every second and a half. */
+function useStamp(key) {
+  const [kept, setKept] = useState(key);
+  const latest = useRef(key);
+  latest.current = key;
+  useEffect(() => {
+    if (key === kept) return undefined;
+    const timer = setTimeout(() => setKept(latest.current), EVERY_MS);
+    return () => clearTimeout(timer);
+  }, [kept, key === kept]);
+  return kept;
+}
+
 function Turns({ turns, turn, even, onChoose }) {
   const longest = Math.max(...turns.map((each) => each.seconds), 1e-9);
   return html`<div class="turn-rows">
@@ -91,13 +107,13 @@ function Turns({ turns, turn, even, onChoose }) {
           label=${`turn ${each.turn}`}
         />
         <span class="num small">${seconds(each.seconds)}</span>
-        <span class="num small muted turn-rate">${tokens(each)}</span>
+        <span class="num small muted turn-rate">${tokensText(each)}</span>
       </button>`,
     )}
   </div>`;
 }
 
-function tokens({ prefill, decode }) {
+function tokensText({ prefill, decode }) {
   return `${count(prefill.rows)} read, ${count(decode.rows)} written`;
 }
 

@@ -59,10 +59,13 @@ export function Cloud({ atlas, lit, selected, onSelect, onHover }) {
       if (scene.current.draw()) label(scene.current, now.current, names.current, mark.current);
     };
     handle = requestAnimationFrame(tick);
+    const made = canvas.current;
     return () => {
       cancelAnimationFrame(handle);
       resized.disconnect();
       stop();
+      made.removeEventListener("webglcontextlost", lost);
+      scene.current.close();
     };
   }, []);
   useEffect(() => scene.current?.reload?.(), [atlas, lit, selected]);

@@ -71,6 +71,12 @@ export class Scene {
     this.stale = true;
   }
 
+  /** Browsers have only so many contexts. */
+  close() {
+    this.count = 0;
+    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+
   resize(width, height, ratio) {
     this.width = width;
     this.height = height;

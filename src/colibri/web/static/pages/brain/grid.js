@@ -1,5 +1,6 @@
-// Draws the expert map on a canvas: a pixel an expert in a small image, which is then enlarged
-// without smoothing, so that the cost of a frame hardly depends on how many experts there are.
+// Draws the expert map: a pixel an expert on a small canvas, which the browser enlarges without
+// smoothing, so that a frame costs little however many experts there are. Lines, pins and the cursor
+// lie on another canvas over it, which is drawn only when one of them changes.
 
 const SMALLEST = 4; // CSS pixels a cell is wide before a layer goes on in another line
 const LARGEST = 56;
@@ -20,15 +21,16 @@ export function layout(layers, width, height) {
 }
 
 export class Grid {
-  /** colours: of theme(). */
-  constructor(canvas, state, colours) {
-    this.canvas = canvas;
+  /** cells: the small canvas; over: the one that covers it. */
+  constructor(cells, over, state, colours) {
+    this.cells = cells;
+    this.over = over;
     this.state = state;
-    this.context = canvas.getContext("2d", { alpha: false });
-    this.image = document.createElement("canvas");
-    this.small = this.image.getContext("2d", { alpha: false });
-    this.over = document.createElement("canvas");
-    this.frames = 0;
+    // Not in step with the rest of the page: where that is drawn without a GPU, twice the frames.
+    this.small = cells.getContext("2d", { alpha: false, desynchronized: true });
+    this.pen = over.getContext("2d");
+    this.pins = [];
+    this.marked = "";
     this.cursor = -1;
     this.hover = -1;
     this.flash = new Float32Array(0);
@@ -69,19 +71,20 @@ export class Grid {
         this.experts[at] = layer.start + e;
       }
     });
-    this.image.width = size.columns;
-    this.image.height = size.rows;
+    this.cells.width = size.columns;
+    this.cells.height = size.rows;
     this.pixels = this.small.createImageData(size.columns, size.rows);
     this.words = new Uint32Array(this.pixels.data.buffer);
     this.words.fill(packed(this.colours.ground));
     if (this.flash.length !== state.size) this.flash = new Float32Array(state.size);
-    this.canvas.width = Math.round(size.width * ratio);
-    this.canvas.height = Math.round(size.height * ratio);
-    this.canvas.style.width = `${size.width}px`;
-    this.canvas.style.height = `${size.height}px`;
-    this.context.imageSmoothingEnabled = false;
-    this.#drawLines();
+    this.over.width = Math.round(size.width * ratio);
+    this.over.height = Math.round(size.height * ratio);
+    for (const { style } of [this.cells, this.over]) {
+      style.width = `${size.width}px`;
+      style.height = `${size.height}px`;
+    }
     this.drawn = -1;
+    this.marked = "";
   }
 
   /** These experts fired. */
@@ -106,22 +109,25 @@ export class Grid {
     if (!this.size || !this.state.size) return false;
     const fade = this.frozen ? 1 : Math.exp(-Math.max(0, now - this.then) / this.flashMs);
     this.then = now;
-    const moved = this.shownCursor !== this.cursor || this.shownHover !== this.hover;
-    if (!this.lit && !moved && this.drawn === this.state.version) return false;
+    this.#mark();
+    if (!this.lit && this.drawn === this.state.version) return false;
     this.#colour(fade);
     this.small.putImageData(this.pixels, 0, 0);
-    const { width, height } = this.canvas;
-    this.context.drawImage(this.image, 0, 0, width, height);
-    this.context.drawImage(this.over, 0, 0);
+    this.drawn = this.state.version;
+    return true;
+  }
+
+  /** Lines, pins and cursor, if they are other than before. */
+  #mark() {
     if (this.drawn !== this.state.version) this.#listPins();
+    const marked = `${this.hover} ${this.cursor} ${this.pins.join()}`;
+    if (marked === this.marked) return;
+    this.marked = marked;
+    this.pen.clearRect(0, 0, this.over.width, this.over.height);
+    this.#drawLines();
     for (const i of this.pins) this.#outline(i, this.colours.pin, 1);
     if (this.hover >= 0) this.#outline(this.hover, this.colours.cursor, 1);
     if (this.cursor >= 0) this.#outline(this.cursor, this.colours.cursor, 2);
-    this.shownCursor = this.cursor;
-    this.shownHover = this.hover;
-    this.drawn = this.state.version;
-    this.frames++;
-    return true;
   }
 
   #colour(fade) {
@@ -153,9 +159,7 @@ export class Grid {
 
   #drawLines() {
     const { columns, rows, lines, cell, tall, ratio } = this.size;
-    this.over.width = this.canvas.width;
-    this.over.height = this.canvas.height;
-    const pen = this.over.getContext("2d");
+    const { pen } = this;
     pen.fillStyle = css(this.colours.ground);
     if (cell >= 3) {
       for (let x = 1; x <= columns; x++) pen.fillRect(Math.round(x * cell * ratio) - 1, 0, 1, 1e5);
@@ -175,11 +179,11 @@ export class Grid {
     const { columns, cell, tall, ratio } = this.size;
     const x = (this.places[index] % columns) * cell * ratio;
     const y = Math.floor(this.places[index] / columns) * tall * ratio;
-    this.context.strokeStyle = css(colour);
-    this.context.lineWidth = thick * ratio;
+    this.pen.strokeStyle = css(colour);
+    this.pen.lineWidth = thick * ratio;
     const inset = (thick * ratio) / 2;
     const grow = thick > 1 ? thick * ratio : 0;
-    this.context.strokeRect(
+    this.pen.strokeRect(
       x + inset - grow,
       y + inset - grow,
       cell * ratio - 2 * inset + 2 * grow,

@@ -22,12 +22,13 @@ const ARROWS = {
 /** view: a ref that gets {grid, player, fit}. */
 export function ExpertMap({ state, view, onSelect, onHover }) {
   const frame = useRef(null);
+  const cells = useRef(null);
   const canvas = useRef(null);
   const rows = useRef(null);
   const strip = useRef(null);
 
   useEffect(() => {
-    const grid = new Grid(canvas.current, state, colours());
+    const grid = new Grid(cells.current, canvas.current, state, colours());
     const player = new Player(state, grid);
     let drawnBeside = -1;
     const fit = () => {
@@ -80,18 +81,21 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
   };
   return html`<div class="brain-frame" ref=${frame}>
     <canvas ref=${rows} class="brain-rows" aria-hidden="true"></canvas>
-    <canvas
-      ref=${canvas}
-      class="brain-canvas"
-      tabindex="0"
-      role="application"
-      aria-roledescription="expert map"
-      aria-label="Expert map: arrow keys move from expert to expert, p pauses, comma and full stop step"
-      onPointerMove=${(event) => onHover(pointed(event))}
-      onPointerLeave=${() => onHover(-1)}
-      onPointerDown=${(event) => onSelect(pointed(event), false)}
-      onKeyDown=${onKeyDown}
-    ></canvas>
+    <div class="brain-map">
+      <canvas ref=${cells} class="brain-cells" aria-hidden="true"></canvas>
+      <canvas
+        ref=${canvas}
+        class="brain-canvas"
+        tabindex="0"
+        role="application"
+        aria-roledescription="expert map"
+        aria-label="Expert map: arrow keys move from expert to expert, p pauses, comma and full stop step"
+        onPointerMove=${(event) => onHover(pointed(event))}
+        onPointerLeave=${() => onHover(-1)}
+        onPointerDown=${(event) => onSelect(pointed(event), false)}
+        onKeyDown=${onKeyDown}
+      ></canvas>
+    </div>
     <canvas
       ref=${strip}
       class="brain-strip"
