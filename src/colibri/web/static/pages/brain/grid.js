@@ -14,9 +14,10 @@ export function layout(layers, width, height) {
   while (lines < most && width / Math.ceil(most / lines) < SMALLEST) lines++;
   const columns = Math.ceil(most / lines);
   const rows = Math.max(1, layers.length * lines);
-  const cell = Math.max(1, Math.min(Math.floor(width / columns), LARGEST));
+  // Quarters of a pixel: of many small cells whole ones would leave a wide margin.
+  const cell = Math.max(1, Math.min(Math.floor((4 * width) / columns) / 4, LARGEST));
   const fitting = Math.floor(height / rows);
-  const tall = Math.max(Math.min(cell, SMALLEST), Math.min(fitting, Math.round(cell * 1.6), LARGEST));
+  const tall = Math.max(SMALLEST, Math.min(fitting, Math.round(cell * 1.6), LARGEST));
   return { lines, columns, rows, cell, tall, width: columns * cell, height: rows * tall };
 }
 
