@@ -35,7 +35,7 @@ def test_each_page_opens_from_the_navigation(page: Page) -> None:
 
 def test_an_unknown_page_is_the_first_one(visit: Watched) -> None:
     page = visit.open("/#/nothing/%E0%A4%A")
-    page.wait_for_function("document.title.startsWith('Chat')")
+    page.wait_for_function("() => document.title.startsWith('Chat')")
 
 
 def test_the_server_is_told_of(page: Page) -> None:

@@ -8,6 +8,7 @@ import { messagesOf, withChanged, withNode } from "./tree.js";
 
 const SHOW_MS = 50;
 const KEEP_MS = 2_000;
+const SAVE_MS = 1_000; // a browser may be slow to keep things, nobody waits longer for it
 const RETRY_SECONDS = [1, 2, 4, 8];
 
 /** node id -> signal of an Answer's `shown`. */
@@ -44,11 +45,13 @@ export async function generate(conversationId, parent) {
   try {
     await answer.run(parent);
   } finally {
+    answer.keep(true);
+    // What looks whole is kept: a reload in the next moment loses nothing.
+    await Promise.race([store.saveNow(conversationId), new Promise((done) => setTimeout(done, SAVE_MS))]);
     running.delete(node.id);
     const busy = new Set(store.busy.value);
     busy.delete(conversationId);
     store.busy.value = busy;
-    answer.keep(true);
   }
 }
 
