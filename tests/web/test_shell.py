@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from server_kit import Running, serving
-from web_kit import Watched, accessibility, needs_browser, watched
+from web_kit import Gate, Watched, accessibility, needs_browser, watched
 
 from colibri import LLM
 
@@ -136,6 +137,64 @@ def test_a_server_that_restarts_is_found_again(browser: Browser, llm: LLM) -> No
                 page.get_by_text("this page waits for the next one").wait_for(state="detached")
                 page.close()
             visited.check()
+
+
+@pytest.fixture
+def gated(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
+    """A page that reaches the server through a gate, connected."""
+    gate = Gate(server.address)
+    with watched(browser, gate.url) as visited:
+        visited.lenient = True
+        page = visited.open()
+        page.get_by_label("Server").get_by_text("decode").wait_for()
+        yield page, gate
+        page.close()
+        visited.check()
+    gate.close()
+
+
+def test_a_lost_connection_comes_back_by_itself(gated: tuple[Page, Gate]) -> None:
+    page, gate = gated
+    gate.cut()
+    page.get_by_text("The server cannot be reached.").wait_for()
+    page.get_by_text("next try in").wait_for()
+    gate.open()
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached")
+
+
+def test_nobody_has_to_wait_for_the_next_try(gated: tuple[Page, Gate]) -> None:
+    page, gate = gated
+    gate.cut()
+    page.get_by_text("next try in 4 s").wait_for()
+    gate.open()
+    page.get_by_role("button", name="Try now").click()
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=3_000)
+
+
+def test_a_slow_connection_is_told_and_used_again(gated: tuple[Page, Gate]) -> None:
+    page, gate = gated
+    gate.stall()
+    page.get_by_text("The server is slow to answer.").wait_for()
+    gate.flow()
+    page.get_by_text("The server is slow to answer.").wait_for(state="detached")
+
+
+def test_an_answer_that_breaks_off_stays_and_waits_for_a_person(
+    gated: tuple[Page, Gate], server: Running
+) -> None:
+    page, gate = gated
+    page.get_by_label("Message", exact=True).fill("Tell me a story.")
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Longest answer").fill("1500")
+    page.get_by_label("Message", exact=True).press("Enter")
+    page.locator(".prose").wait_for()
+    gate.cut()
+    page.get_by_text("the connection broke off").wait_for()
+    assert page.locator(".prose").inner_text()
+    server.await_idle()
+    gate.open()
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("2 / 2").wait_for()
 
 
 def _stop(server: Running) -> None:
