@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from server_kit import Running, serving
-from web_kit import Gate, Watched, accessibility, needs_browser, watched
+from server_kit import Running, Unhurried, serving
+from web_kit import Gate, Watched, accessibility, needs_browser, typed, watched
 
 from colibri import LLM
 
@@ -139,7 +140,7 @@ def test_a_server_that_restarts_is_found_again(browser: Browser, llm: LLM) -> No
             visited.check()
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def gated(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
     """A page that reaches the server through a gate, connected."""
     gate = Gate(server.address)
@@ -153,8 +154,14 @@ def gated(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
     gate.close()
 
 
-def test_a_lost_connection_comes_back_by_itself(gated: tuple[Page, Gate]) -> None:
-    page, gate = gated
+@pytest.fixture
+def through(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
+    with gated(browser, server) as both:
+        yield both
+
+
+def test_a_lost_connection_comes_back_by_itself(through: tuple[Page, Gate]) -> None:
+    page, gate = through
     gate.cut()
     page.get_by_text("The server cannot be reached.").wait_for()
     page.get_by_text("next try in").wait_for()
@@ -162,8 +169,8 @@ def test_a_lost_connection_comes_back_by_itself(gated: tuple[Page, Gate]) -> Non
     page.get_by_text("The server cannot be reached.").wait_for(state="detached")
 
 
-def test_nobody_has_to_wait_for_the_next_try(gated: tuple[Page, Gate]) -> None:
-    page, gate = gated
+def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None:
+    page, gate = through
     gate.cut()
     page.get_by_text("next try in 4 s").wait_for()
     gate.open()
@@ -171,30 +178,28 @@ def test_nobody_has_to_wait_for_the_next_try(gated: tuple[Page, Gate]) -> None:
     page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=3_000)
 
 
-def test_a_slow_connection_is_told_and_used_again(gated: tuple[Page, Gate]) -> None:
-    page, gate = gated
+def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:
+    page, gate = through
     gate.stall()
     page.get_by_text("The server is slow to answer.").wait_for()
     gate.flow()
     page.get_by_text("The server is slow to answer.").wait_for(state="detached")
 
 
-def test_an_answer_that_breaks_off_stays_and_waits_for_a_person(
-    gated: tuple[Page, Gate], server: Running
-) -> None:
-    page, gate = gated
-    page.get_by_label("Message", exact=True).fill("Tell me a story.")
-    page.get_by_role("button", name="Settings").click()
-    page.get_by_label("Longest answer").fill("1500")
-    page.get_by_label("Message", exact=True).press("Enter")
-    page.locator(".prose").wait_for()
-    gate.cut()
-    page.get_by_text("the connection broke off").wait_for()
-    assert page.locator(".prose").inner_text()
-    server.await_idle()
-    gate.open()
-    page.get_by_role("button", name="Try again").click()
-    page.get_by_text("2 / 2").wait_for()
+def test_an_answer_that_breaks_off_stays_and_waits_for_a_person(browser: Browser, llm: LLM) -> None:
+    model = Unhurried(llm, typed(llm, "word " * 40, pace=0.05))
+    with serving(model, page=True) as server, gated(browser, server) as (page, gate):
+        page.get_by_label("Message", exact=True).fill("Tell me a story.")
+        page.keyboard.press("Enter")
+        page.get_by_text("word word").wait_for()
+        gate.cut()
+        page.get_by_text("the connection broke off").wait_for()
+        assert "word word" in page.locator(".prose").inner_text()
+        gate.open()
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_text("2 / 2").wait_for()
+        assert page.locator(".prose").inner_text().count("word") == 40
+        assert len(model.submitted) == 2
 
 
 def _stop(server: Running) -> None:
