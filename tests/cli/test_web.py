@@ -1,4 +1,4 @@
-"""`coli web`: the server of `coli serve` with its page, and a browser only where one can be seen."""
+"""`coli web`: the server of `coli serve` with its page, and a browser where one can be seen."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from live_kit import live_server
-from server_kit import Running, serving
+from server_kit import Running, serving, thinking_model
 from web_kit import Watched, launched, watched
 
 from colibri import LLM
@@ -52,3 +52,10 @@ def visit(browser: Browser, server: Running) -> Iterator[Watched]:
 @pytest.fixture
 def page(visit: Watched) -> Page:
     return visit.open()
+
+
+@pytest.fixture(scope="session")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LLM]:
+    folder = thinking_model(tmp_path_factory.mktemp("models") / "thinker")
+    with LLM(folder, ram="900MB", context=2048) as model:
+        yield model

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from server_kit import Running, serving
-from web_kit import Watched, accessibility, needs_browser, watched
+from server_kit import Running, Unhurried, serving
+from web_kit import Gate, Watched, accessibility, needs_browser, typed, watched
 
 from colibri import LLM
 
@@ -35,7 +37,7 @@ def test_each_page_opens_from_the_navigation(page: Page) -> None:
 
 def test_an_unknown_page_is_the_first_one(visit: Watched) -> None:
     page = visit.open("/#/nothing/%E0%A4%A")
-    page.wait_for_function("document.title.startsWith('Chat')")
+    page.wait_for_function("() => document.title.startsWith('Chat')")
 
 
 def test_the_server_is_told_of(page: Page) -> None:
@@ -136,6 +138,68 @@ def test_a_server_that_restarts_is_found_again(browser: Browser, llm: LLM) -> No
                 page.get_by_text("this page waits for the next one").wait_for(state="detached")
                 page.close()
             visited.check()
+
+
+@contextlib.contextmanager
+def gated(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
+    """A page that reaches the server through a gate, connected."""
+    gate = Gate(server.address)
+    with watched(browser, gate.url) as visited:
+        visited.lenient = True
+        page = visited.open()
+        page.get_by_label("Server").get_by_text("decode").wait_for()
+        yield page, gate
+        page.close()
+        visited.check()
+    gate.close()
+
+
+@pytest.fixture
+def through(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
+    with gated(browser, server) as both:
+        yield both
+
+
+def test_a_lost_connection_comes_back_by_itself(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    gate.cut()
+    page.get_by_text("The server cannot be reached.").wait_for()
+    page.get_by_text("next try in").wait_for()
+    gate.open()
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached")
+
+
+def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    gate.cut()
+    page.get_by_text("next try in 4 s").wait_for()
+    gate.open()
+    page.get_by_role("button", name="Try now").click()
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=3_000)
+
+
+def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    gate.stall()
+    page.get_by_text("The server is slow to answer.").wait_for()
+    gate.flow()
+    page.get_by_text("The server is slow to answer.").wait_for(state="detached")
+
+
+def test_an_answer_that_breaks_off_stays_and_waits_for_a_person(browser: Browser, llm: LLM) -> None:
+    model = Unhurried(llm, typed(llm, "word " * 40, pace=0.05))
+    with serving(model, page=True) as server, gated(browser, server) as (page, gate):
+        page.get_by_label("Message", exact=True).fill("Tell me a story.")
+        page.keyboard.press("Enter")
+        page.get_by_text("word word").wait_for()
+        gate.cut()
+        page.get_by_text("the connection broke off").wait_for()
+        assert "word word" in page.locator(".prose").inner_text()
+        gate.open()
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_text("2 / 2").wait_for()
+        assert page.locator(".prose").inner_text().count("word") == 40
+        assert len(model.submitted) == 2
 
 
 def _stop(server: Running) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from colibri import LLM
+from colibri.engine.request import Event, Finished, PrefillProgress, Request, Token
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -52,7 +58,7 @@ class Watched:
 
     def open(self, path: str = "/") -> Page:
         page = self.context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(8_000)
         page.goto(self.url + path)
         return page
 
@@ -94,3 +100,89 @@ def accessibility(page: Page) -> list[str]:
         if violation["impact"] in SEVERE
         for node in violation["nodes"]
     ]
+
+
+def typed(
+    llm: LLM, text: str, *, pace: float = 0.0, reason: Any = "stop", prefill: float = 0.0
+) -> Callable[[Request], Iterable[Event]]:
+    """The script of an answer that is this text, with probabilities: every third token was unsure.
+
+    pace: seconds before each token. prefill: seconds that the prompt takes, told in tenths."""
+    assert llm.tokenizer is not None
+    ids = llm.tokenizer.encode(text, add_special_tokens=False)
+    other = llm.tokenizer.encode("fox", add_special_tokens=False)[0]
+
+    def script(request: Request) -> Iterator[Event]:
+        total = 10_000
+        for tenth in range(10 if prefill else 0):
+            left = prefill * (10 - tenth) / 10
+            yield PrefillProgress(tenth * total // 10, total, 0, 1, 0, prefill - left, left)
+            time.sleep(prefill / 10)
+        for index, token_id in enumerate(ids):
+            time.sleep(pace)
+            logprob = -1.2 if index % 3 == 2 else -0.01
+            yield Token(token_id, logprob, ((token_id, logprob), (other, -1.5)))
+        yield Finished(reason)
+
+    return script
+
+
+class Gate:
+    """A port that leads to a server, as long as it is open. Cut: connections break, new ones are
+    refused. Stalled: they stay, and nothing passes."""
+
+    def __init__(self, to: tuple[str, int]) -> None:
+        self._to = to
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._passes = threading.Event()
+        self._passes.set()
+        self._is_open = True
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._is_open = False
+        for pair in list(self._pairs):
+            for sock in pair:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def open(self) -> None:
+        self._is_open = True
+
+    def stall(self) -> None:
+        self._passes.clear()
+
+    def flow(self) -> None:
+        self._passes.set()
+
+    def close(self) -> None:
+        self.flow()
+        self.cut()
+        self._listening.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                if not self._is_open:
+                    client.close()
+                    continue
+                pair = (client, socket.create_connection(self._to))
+                self._pairs.add(pair)
+                for source, target in (pair, pair[::-1]):
+                    args = (source, target, pair)
+                    threading.Thread(target=self._pump, args=args, daemon=True).start()
+
+    def _pump(
+        self, source: socket.socket, target: socket.socket, pair: tuple[socket.socket, ...]
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self._passes.wait()
+                target.sendall(data)
+        for sock in pair:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        self._pairs.discard(pair)  # type: ignore[arg-type]

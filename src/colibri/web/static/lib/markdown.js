@@ -1,10 +1,10 @@
-// A model's text as markup. Whatever it wrote, what comes out is inert: a short list of elements
-// and attributes, links that lead away without a trace, no image that would be fetched.
+// A model's text as markup. Whatever it wrote, what comes out is inert: its HTML is shown as text, an
+// image is a link, links lead away without a trace. The sanitiser behind that should find nothing.
 import DOMPurify from "../vendor/purify.js";
 import { lexer, parser } from "../vendor/marked.js";
 
 const TAGS =
-  "p br hr h1 h2 h3 h4 h5 h6 strong em del s sub sup code pre blockquote ul ol li table thead tbody tr th td a kbd input";
+  "p br hr h1 h2 h3 h4 h5 h6 strong em b i u s del sub sup kbd code pre blockquote ul ol li table thead tbody tr th td a input";
 const RULES = {
   ALLOWED_TAGS: TAGS.split(" "),
   ALLOWED_ATTR: ["href", "title", "start", "align", "class", "type", "checked", "disabled"],
@@ -30,21 +30,31 @@ export function blocksOf(text) {
 
 /** A block as a fragment, to be put into the page as it is. */
 export function fragmentOf(token) {
-  return DOMPurify.sanitize(parser([withoutImages(token)], OPTIONS), RULES);
+  return DOMPurify.sanitize(parser([tamed(token)], OPTIONS), RULES);
 }
 
-/** An image becomes a link to it: nothing is fetched unless somebody wants to. */
-function withoutImages(token) {
-  if (Array.isArray(token)) return token.map(withoutImages);
+const BARE_TAG = /^<\/?(?:br|sub|sup|kbd|b|i|u|s|em|strong|del)\s*\/?>$/i;
+
+function tamed(token) {
+  if (Array.isArray(token)) return token.map(tamed);
   if (token === null || typeof token !== "object") return token;
-  if (token.type === "image") {
-    const text = token.text || "image";
-    const tokens = [{ type: "text", raw: text, text, escaped: false }];
-    return { type: "link", raw: token.raw, href: token.href, title: token.title, text, tokens };
-  }
+  if (token.type === "html" && !BARE_TAG.test(token.raw.trim())) return asText(token);
+  if (token.type === "image") return asLink(token);
   return Object.fromEntries(
-    Object.entries(token).map(([name, value]) => [name, nested(name) ? withoutImages(value) : value]),
+    Object.entries(token).map(([name, value]) => [name, nested(name) ? tamed(value) : value]),
   );
+}
+
+function asText({ raw, block }) {
+  const text = { type: "text", raw, text: raw, escaped: false };
+  return block ? { type: "paragraph", raw, text: raw, tokens: [text] } : text;
+}
+
+/** Nothing is fetched unless somebody wants to. */
+function asLink({ raw, text, href, title }) {
+  const name = text || "image";
+  const tokens = [{ type: "text", raw: name, text: name, escaped: false }];
+  return { type: "link", raw, href, title, text: name, tokens };
 }
 
 function nested(name) {

@@ -99,6 +99,7 @@ export default function ChatPage({ rest }) {
       />`
     }
     <${Alternatives} />
+    <p class="sr-only" role="status">${id === null ? "" : busy ? "The model is answering." : "The model has answered."}</p>
   </div>`;
 }
 
@@ -199,7 +200,7 @@ function Thread({ nodes, conversation, act, busy }) {
   useEffect(() => {
     if (busy) goToEnd();
   }, [nodes.length]);
-  return html`<div class="thread" ref=${ref} onScroll=${onScroll} tabindex="0" role="log" aria-label="Messages">
+  return html`<div class="thread" ref=${ref} onScroll=${onScroll} tabindex="0" role="region" aria-label="Messages">
     <div class="thread-inner" ref=${inner}>
       ${nodes.map(
         (node, index) =>

@@ -8,6 +8,7 @@ import { messagesOf, withChanged, withNode } from "./tree.js";
 
 const SHOW_MS = 50;
 const KEEP_MS = 2_000;
+const SAVE_MS = 1_000; // a browser may be slow to keep things, nobody waits longer for it
 const RETRY_SECONDS = [1, 2, 4, 8];
 
 /** node id -> signal of an Answer's `shown`. */
@@ -44,11 +45,13 @@ export async function generate(conversationId, parent) {
   try {
     await answer.run(parent);
   } finally {
+    answer.keep(true);
+    // What looks whole is kept: a reload in the next moment loses nothing.
+    await Promise.race([store.saveNow(conversationId), new Promise((done) => setTimeout(done, SAVE_MS))]);
     running.delete(node.id);
     const busy = new Set(store.busy.value);
     busy.delete(conversationId);
     store.busy.value = busy;
-    answer.keep(true);
   }
 }
 
@@ -65,6 +68,7 @@ class Answer {
     this.generated = 0;
     this.fields = {};
     this.first = this.last = null;
+    this.reads = this.firstRead = this.atFirst = 0;
     this.showing = null;
     this.kept = 0;
   }
@@ -98,7 +102,7 @@ class Answer {
   async listen(body) {
     this.asked = performance.now();
     this.show({ phase: "asking" });
-    const options = { signal: this.controller.signal };
+    const options = { signal: this.controller.signal, onBytes: () => (this.reads += 1) };
     for await (const { data, comment } of openStream("v1/chat/completions", body, options)) {
       if (comment !== undefined) this.comment(comment);
       else if (data === "[DONE]") return;
@@ -135,8 +139,10 @@ class Answer {
     if (!delta.content && !delta.reasoning_content && !calls.length && !tokens.length) return;
     this.began = true;
     this.last = performance.now();
-    this.first ??= this.last;
-    this.generated += tokens.length;
+    this.generated += tokens.length || 1; // without log-probabilities a piece is a token, nearly always
+    if (this.first === null) [this.first, this.firstRead] = [this.last, this.reads];
+    // A page that was busy finds several tokens at once: they say nothing of the speed.
+    if (this.reads === this.firstRead) this.atFirst = this.generated;
     this.reasoning += delta.reasoning_content ?? "";
     if (delta.content) this.reader.add(tokens);
     this.content += delta.content ?? "";
@@ -171,8 +177,8 @@ class Answer {
       stats.ttft = (this.first - this.asked) / 1_000;
       stats.seconds = (this.last - this.first) / 1_000;
     }
-    const completion = this.usage?.completion_tokens ?? this.generated;
-    if (completion > 1 && stats.seconds > 0) stats.rate = (completion - 1) / stats.seconds;
+    const later = this.generated - this.atFirst;
+    if (later > 0 && stats.seconds > 0) stats.rate = later / stats.seconds;
     if (this.usage) {
       stats.prompt = this.usage.prompt_tokens;
       stats.cached = this.usage.prompt_tokens_details?.cached_tokens ?? 0;

@@ -2,7 +2,7 @@
 import { batch, signal } from "../../lib/html.js";
 import * as db from "./db.js";
 
-const SAVE_MS = 400;
+const SAVE_MS = 100;
 
 /** [{id, title, updated}], the latest first. */
 export const heads = signal([]);
@@ -90,7 +90,7 @@ function put(conversation) {
   if (!timers.has(head.id)) timers.set(head.id, setTimeout(() => saveNow(head.id), SAVE_MS));
 }
 
-async function saveNow(id) {
+export async function saveNow(id) {
   clearTimeout(timers.get(id));
   timers.delete(id);
   const conversation = peek(id);

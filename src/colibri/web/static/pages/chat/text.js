@@ -68,6 +68,7 @@ function shade(fragment, tokens, starts, source, from) {
   while (walker.nextNode()) nodes.push(walker.currentNode);
   let at = from;
   for (const node of nodes) {
+    if (!node.data.trim()) continue; // between the rows of a list or table
     const [parts, next] = aligned(node.data, source, at);
     at = next;
     node.replaceWith(...elementsOf(parts, tokens, starts));

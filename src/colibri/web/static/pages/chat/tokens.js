@@ -37,24 +37,30 @@ export function tokenAt(starts, at) {
 
 const WORD = /[\p{L}\p{N}]+|[^\p{L}\p{N}]/gu;
 const FAR = 400; // characters of markup between two words that are shown side by side
+const NEAR = 12; // the same of single characters, which are everywhere
 
 /** Parts of a shown text with the place of each in its source, whose markup is not shown: {text, at};
- * at null: it is not found. Words are looked for in their order. */
+ * at null: it is not found. Words are looked for in their order. Also where to look from then on. */
 export function aligned(shown, source, from) {
   const parts = [];
   let at = from;
   for (const [word] of shown.matchAll(WORD)) {
-    const blank = /\s/.test(word);
-    const found = blank ? blankAt(source, at) : source.indexOf(word, at);
-    const near = found >= 0 && found - at < (word.length > 1 ? FAR : 12);
-    parts.push({ text: word, at: near ? found : null });
-    if (near) at = found + (blank ? 1 : word.length);
+    const found = /\s/.test(word) ? blankAt(source, at) : wordAt(word, source, at);
+    parts.push({ text: word, at: found });
+    if (found !== null) at = found + word.length;
   }
   return [parts, at];
 }
 
-function blankAt(source, at) {
-  return /\s/.test(source[at] ?? "") ? at : -1;
+function wordAt(word, source, from) {
+  const at = source.indexOf(word, from);
+  return at >= 0 && at - from < (word.length > 1 ? FAR : NEAR) ? at : null;
+}
+
+/** Behind the end of some emphasis at most. */
+function blankAt(source, from) {
+  const found = /^[^\p{L}\p{N}\s]*(?=\s)/u.exec(source.slice(from, from + NEAR));
+  return found && from + found[0].length;
 }
 
 /** How unsure a model was, 0 to 1, of a token with this probability; sure enough is 0. */
