@@ -69,7 +69,6 @@ _REFUSALS = {
     "401": "The API key is missing or wrong.",
     "403": "The server was called by a name or from a page that is not allowed.",
     "404": "There is no such model.",
-    "409": "Answers are being made.",
     "408": "The body did not arrive in time.",
     "413": "The body is too large.",
     "415": "The body is no JSON.",
@@ -97,7 +96,6 @@ def document() -> bytes:
     paths["/v1/models/{id}"] = {"get": _get("The model.", named[Model], _ID)}
     paths["/v1/colibri/profile"]["get"]["parameters"] = _query("turn")
     paths["/v1/colibri/experts"]["get"]["parameters"] = _query("heat")
-    paths["/v1/colibri/rates"] = {"post": _get("Measure this idle machine.", {"type": "object"})}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
