@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chat_kit import FIRST, answers, await_answers, say, scripted, set_number
+from chatpage_kit import FIRST, answers, await_answers, say, scripted, set_number
 from server_kit import Running, Unhurried, serving
 from web_kit import accessibility, needs_browser, typed, watched
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from chat_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
+from chatpage_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
 from web_kit import Watched, needs_browser, typed
 
 from colibri import LLM

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from chat_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
+from chatpage_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
 from web_kit import accessibility, needs_browser, typed
 
 from colibri import LLM
