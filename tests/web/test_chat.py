@@ -111,7 +111,7 @@ def test_progress_of_a_long_prompt_and_stop(browser: Browser, llm: LLM) -> None:
         assert answers(page).get_attribute("aria-busy") == "true"
         page.get_by_role("button", name="Stop").click()
         await_answers(page)
-        page.get_by_text("Stopped").wait_for()
+        page.get_by_text("Stopped", exact=True).wait_for()
         assert "word word" in answers(page).inner_text()
         page.wait_for_timeout(200)
         assert model.submitted[0].cancelled

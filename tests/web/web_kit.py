@@ -161,7 +161,12 @@ class Gate:
     def close(self) -> None:
         self.flow()
         self.cut()
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
+        until = time.monotonic() + 10
+        while self._pairs and time.monotonic() < until:
+            time.sleep(0.01)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -171,19 +176,22 @@ class Gate:
                     client.close()
                     continue
                 pair = (client, socket.create_connection(self._to))
-                self._pairs.add(pair)
-                for source, target in (pair, pair[::-1]):
-                    args = (source, target, pair)
-                    threading.Thread(target=self._pump, args=args, daemon=True).start()
+                threading.Thread(target=self._join, args=pair, daemon=True).start()
 
-    def _pump(
-        self, source: socket.socket, target: socket.socket, pair: tuple[socket.socket, ...]
-    ) -> None:
+    def _join(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
+            self._pairs.add((client, server))
+            back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
+            back.start()
+            self._pump(client, server)
+            back.join()
+            self._pairs.discard((client, server))
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self._passes.wait()
                 target.sendall(data)
-        for sock in pair:
+        for sock in (source, target):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        self._pairs.discard(pair)  # type: ignore[arg-type]
