@@ -190,8 +190,12 @@ def test_a_reader_is_not_dragged_to_the_end(browser: Browser, llm: LLM) -> None:
         assert thread.evaluate("element => element.scrollTop") == 0
         to_end.click()
         await_answers(page)
-        left = thread.evaluate("e => e.scrollHeight - e.scrollTop - e.clientHeight")
-        assert left < 5
+        page.wait_for_function(
+            """() => {
+                const { scrollHeight, scrollTop, clientHeight } = document.querySelector('.thread');
+                return scrollHeight - scrollTop - clientHeight < 5;
+            }"""
+        )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
