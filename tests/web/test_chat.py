@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chat_kit import FIRST, answers, await_answers, say, scripted, set_number
+from chatpage_kit import FIRST, answers, await_answers, say, scripted, set_number
 from server_kit import Running, Unhurried, serving
 from web_kit import accessibility, needs_browser, typed, watched
 
@@ -111,7 +111,7 @@ def test_progress_of_a_long_prompt_and_stop(browser: Browser, llm: LLM) -> None:
         assert answers(page).get_attribute("aria-busy") == "true"
         page.get_by_role("button", name="Stop").click()
         await_answers(page)
-        page.get_by_text("Stopped").wait_for()
+        page.get_by_text("Stopped", exact=True).wait_for()
         assert "word word" in answers(page).inner_text()
         page.wait_for_timeout(200)
         assert model.submitted[0].cancelled
@@ -190,8 +190,12 @@ def test_a_reader_is_not_dragged_to_the_end(browser: Browser, llm: LLM) -> None:
         assert thread.evaluate("element => element.scrollTop") == 0
         to_end.click()
         await_answers(page)
-        left = thread.evaluate("e => e.scrollHeight - e.scrollTop - e.clientHeight")
-        assert left < 5
+        page.wait_for_function(
+            """() => {
+                const { scrollHeight, scrollTop, clientHeight } = document.querySelector('.thread');
+                return scrollHeight - scrollTop - clientHeight < 5;
+            }"""
+        )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from chat_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
+from chatpage_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
 from web_kit import Watched, needs_browser, typed
 
 from colibri import LLM
@@ -72,7 +72,7 @@ def test_leaving_in_the_middle_keeps_what_was_written(browser: Browser, llm: LLM
         page.reload()
         await_answers(page)
         assert "word word" in answers(page).inner_text()
-        page.get_by_text("Stopped").wait_for()
+        page.get_by_text("Stopped", exact=True).wait_for()
 
 
 def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) -> None:
@@ -91,20 +91,20 @@ def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) ->
         kept = tmp_path / "all.json"
         saving.value.save_as(kept)
         assert len(json.loads(kept.read_text(encoding="utf-8"))["conversations"]) == 1
-        page.get_by_role("link", name=re.compile("^A / question")).hover()
+        page.get_by_role("link", name=re.compile("question: <x>")).hover()
         page.get_by_role("button", name=re.compile("^Delete A")).click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("button", name="Keep it").click()
-        page.get_by_role("link", name=re.compile("^A / question")).hover()
+        page.get_by_role("link", name=re.compile("question: <x>")).hover()
         page.get_by_role("button", name=re.compile("^Delete A")).click()
         dialog.get_by_role("button", name="Delete").click()
         page.get_by_text("Conversations stay in this browser.").first.wait_for()
         page.reload()
         page.get_by_text("Talk with demo").wait_for()
-        assert page.get_by_role("link", name=re.compile("^A / question")).count() == 0
+        assert page.get_by_role("link", name=re.compile("question: <x>")).count() == 0
         page.get_by_label("File to import").set_input_files(kept)
         page.get_by_text("1 imported").wait_for()
-        page.get_by_role("link", name=re.compile("^A / question")).click()
+        page.get_by_role("link", name=re.compile("question: <x>")).click()
         await_answers(page)
         assert answers(page).locator("strong").inner_text() == "answer"
 

@@ -46,12 +46,21 @@ def test_the_server_is_told_of(page: Page) -> None:
     pulse.get_by_text("decode").wait_for()
 
 
-def test_keyboard_alone_is_enough(page: Page) -> None:
-    page.get_by_role("link", name="Chat").wait_for()
+def test_keyboard_alone_is_enough(visit: Watched) -> None:
+    page = visit.open("/#/brio")
+    page.get_by_role("heading", level=1, name="Brio").wait_for()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
-    assert page.url.endswith("/")
+    assert page.url.endswith("/#/brio")
+    page.get_by_role("link", name="Chat").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Talk with demo").wait_for()
+    page.get_by_label("Message", exact=True).focus()
+    page.keyboard.type("Tell me a story.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("article", name="Model").get_by_text("first token").wait_for()
 
 
 def test_theme_by_system_and_by_choice(visit: Watched) -> None:

@@ -93,7 +93,8 @@ def accessibility(page: Page) -> list[str]:
     """What axe-core finds serious: 'rule: element'."""
     # Through the debugger, not a tag: the page's own policy stays in force.
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    # Preloading would copy style sheets into the page, which its policy forbids.
+    found = page.evaluate("() => axe.run(document, {preload: false, resultTypes: ['violations']})")
     return [
         f"{violation['id']}: {json.dumps(node['target'])} {node['failureSummary']}"
         for violation in found["violations"]
@@ -160,7 +161,12 @@ class Gate:
     def close(self) -> None:
         self.flow()
         self.cut()
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
+        until = time.monotonic() + 10
+        while self._pairs and time.monotonic() < until:
+            time.sleep(0.01)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -170,19 +176,22 @@ class Gate:
                     client.close()
                     continue
                 pair = (client, socket.create_connection(self._to))
-                self._pairs.add(pair)
-                for source, target in (pair, pair[::-1]):
-                    args = (source, target, pair)
-                    threading.Thread(target=self._pump, args=args, daemon=True).start()
+                threading.Thread(target=self._join, args=pair, daemon=True).start()
 
-    def _pump(
-        self, source: socket.socket, target: socket.socket, pair: tuple[socket.socket, ...]
-    ) -> None:
+    def _join(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
+            self._pairs.add((client, server))
+            back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
+            back.start()
+            self._pump(client, server)
+            back.join()
+            self._pairs.discard((client, server))
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self._passes.wait()
                 target.sendall(data)
-        for sock in pair:
+        for sock in (source, target):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        self._pairs.discard(pair)  # type: ignore[arg-type]

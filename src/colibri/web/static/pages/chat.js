@@ -188,9 +188,13 @@ function Thread({ nodes, conversation, act, busy }) {
     observer.observe(scroller);
     return () => observer.disconnect();
   }, []);
+  const before = useRef(0);
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = ref.current;
-    follows.current = scrollHeight - scrollTop - clientHeight < 40;
+    // What grew meanwhile is not somebody who went up.
+    if (scrollHeight - scrollTop - clientHeight < 40) follows.current = true;
+    else if (scrollTop < before.current) follows.current = false;
+    before.current = scrollTop;
     setAway(!follows.current);
   };
   const goToEnd = () => {
