@@ -48,6 +48,7 @@ check: $(DEV)/.installed
 	@echo 'mypy' && $(DEV)/bin/mypy --no-error-summary
 	@echo 'import-linter' && $(DEV)/bin/lint-imports > $(DEV)/imports.log || (cat $(DEV)/imports.log; exit 1)
 	@echo 'native stub' && $(DEV)/bin/python -m scripts.stub
+	@echo 'vendored files' && $(DEV)/bin/python -m scripts.vendor --check
 	@echo 'generated docs' && $(DEV)/bin/python -m scripts.docs --check
 
 format: $(DEV)/.installed

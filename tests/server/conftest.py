@@ -8,10 +8,9 @@ import anthropic
 import httpx2
 import openai
 import pytest
-from server_kit import Running, serving
+from server_kit import Running, serving, thinking_model
 
 from colibri import LLM
-from colibri.llm import embedded_model
 
 
 @pytest.fixture(scope="session")
@@ -47,11 +46,7 @@ def anthropic_client(server: Running) -> Iterator[anthropic.Anthropic]:
 
 @pytest.fixture(scope="session")
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LLM]:
-    """The same model with its family's own template, which knows reasoning and tools."""
-    folder = tmp_path_factory.mktemp("models") / "thinker"
-    folder.mkdir()
-    for path in embedded_model().iterdir():
-        if path.name != "chat_template.jinja" and path.is_file():
-            (folder / path.name).symlink_to(path)
-    with LLM(folder, ram="800MB", context=2048) as model:
+    with LLM(
+        thinking_model(tmp_path_factory.mktemp("models") / "thinker"), ram="800MB", context=2048
+    ) as model:
         yield model

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,6 +17,7 @@ import httpx2
 from colibri import LLM
 from colibri.config import ServerConfig
 from colibri.engine.request import Event, Finished, Request, Token
+from colibri.llm import embedded_model
 from colibri.server.service import Service
 from colibri.server.serving import Server, bind, url_of
 
@@ -140,3 +142,26 @@ def said(llm: LLM, text: str, reason: Any = "stop") -> Callable[[Request], Itera
     ids = llm.tokenizer.encode(text, add_special_tokens=False)
     events = [*(Token(token_id, None, ()) for token_id in ids), Finished(reason)]
     return lambda _request: events
+
+
+class Unhurried(Scripted):
+    """The same on a thread, as an engine has one: a script may wait, and is left when cancelled."""
+
+    def submit(self, asked: Any) -> None:
+        self.submitted.append(asked.request)
+        threading.Thread(target=self._tell, args=(asked.request,), daemon=True).start()
+
+    def _tell(self, request: Request) -> None:
+        for event in self._script(request):
+            if request.cancelled:
+                return
+            request.events.put(event)
+
+
+def thinking_model(folder: Path) -> Path:
+    """The embedded model with its family's own template, which knows reasoning and tools."""
+    folder.mkdir()
+    for path in embedded_model().iterdir():
+        if path.name != "chat_template.jinja" and path.is_file():
+            (folder / path.name).symlink_to(path)
+    return folder

@@ -10,7 +10,6 @@ from colibri.cli import figures
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
-    from colibri.planner.forecast import Rates
     from colibri.planner.outcome import Row
     from colibri.runtime import Stats
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 def outcome_rows(llm: LLM, stats: Stats, decode: Stats) -> list[Row]:
     """stats: of the answer; decode: of its tokens after the first. Measures the machine for about a
     second, in a process of its own: the model's keeps its budget."""
+    from colibri.lab.rates import rates_beside
     from colibri.planner.outcome import Run, outcome
 
     slots = {n: len(llm.experts.resident(n)) for n in llm.plan.slots}
@@ -32,7 +32,7 @@ def outcome_rows(llm: LLM, stats: Stats, decode: Stats) -> list[Row]:
         bytes_read=decode.bytes_read,
         seconds=decode.decode_seconds,
     )
-    return outcome(llm.plan, llm.forecast(_rates_now(llm)), run)
+    return outcome(llm.plan, llm.forecast(rates_beside(llm)), run)
 
 
 def lines(rows: Sequence[Row]) -> Iterator[str]:
@@ -55,16 +55,3 @@ def _shown(row: Row, value: float | None) -> str:
     if row.unit == "share":
         return figures.share(value, 1)
     return figures.size(round(value)) if row.unit == "bytes" else f"{value:.2f} tok/s"
-
-
-def _rates_now(llm: LLM) -> Rates:
-    from colibri.kernels import cpu
-    from colibri.lab.gauge import ProcessGauge
-    from colibri.planner.forecast import Rates
-    from colibri.planner.rates import compute_rate, extents
-
-    pieces = extents(llm.container.expert_layers())
-    with ProcessGauge() as gauge:
-        memory = gauge.memory(cpu.num_threads())
-        disk = gauge.disk(pieces, llm.experts.readers).bytes_per_second if pieces else None
-    return Rates(memory, disk, compute_rate(llm.planes))

@@ -145,6 +145,8 @@ class ServerConfig:
     drain_timeout: int = 30
     keepalive: int = 5
     log_prompts: Literal["on", "off"] = "off"
+    # No setting: `coli web` serves the dashboard, `coli serve` does not.
+    page: bool = False
     # No settings: nobody has a reason to change them, but tests.
     head_timeout: float = 20.0  # until a request's head is there
     body_timeout: float = 60.0  # until its body is

@@ -111,7 +111,7 @@ class StreamedExperts:
         self._running: LayerStage | None = None
         self._planes = planes
         self._cancelled = cancelled
-        self._note = note
+        self._note = self._own_note = note
         self._held: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
         self._pair_buffer_bytes = pair_buffer_bytes
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
@@ -142,6 +142,20 @@ class StreamedExperts:
             y = self._stream(stage, multiplier, experts, outputs, meanwhile)
         self._note(layer, topk_ids)
         return y
+
+    def listen(self, note: Note | None) -> None:
+        """Beside the constructor's `note` this one is told too, until another or None is given.
+        From any thread; told by the one that runs the model."""
+        own = self._own_note
+        if note is None:
+            self._note = own
+            return
+
+        def both(layer: int, topk_ids: Ids) -> None:
+            own(layer, topk_ids)
+            note(layer, topk_ids)
+
+        self._note = both
 
     def complete(self, layer: int) -> bool:
         return self._stage(layer).cache.complete
@@ -186,6 +200,11 @@ class StreamedExperts:
     def wait_seconds(self) -> float:
         """Of stats(), without gathering the rest."""
         return self._traffic.wait_seconds
+
+    @property
+    def read_seconds(self) -> float:
+        """The same."""
+        return self._traffic.read_seconds
 
     @property
     def bytes_read(self) -> int:

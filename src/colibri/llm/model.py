@@ -21,6 +21,7 @@ from colibri.engine.request import EventSink
 from colibri.engine.status import EngineStatus
 from colibri.errors import ConfigError
 from colibri.experts.streamed import StreamedExperts
+from colibri.experts.usage.log import UsageLog
 from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
@@ -117,6 +118,16 @@ class LLM:
     def container(self) -> Container:
         """The model on disk."""
         return self._runtime.container
+
+    @property
+    def config(self) -> EngineConfig:
+        """The wishes it was loaded with."""
+        return self._runtime.config
+
+    @property
+    def usage(self) -> UsageLog:
+        """Which experts were selected, in this run and those before; peek() is for any thread."""
+        return self._runtime.usage
 
     @property
     def planes(self) -> int:

@@ -66,10 +66,10 @@ class Runtime:
             config, container, sizes, positions, self.vocab_size, this_machine()
         )
         self.wants_marks = sizes.sequence_bytes > 0  # its states cannot be cut anywhere
-        self.container = container
+        self.container, self.config = container, config
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = main_layers(container.expert_layers())
-        log = open_usage(config, container)
+        log = self.usage = open_usage(config, container)
         self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])
         watch = Watch()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -12,6 +12,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from colibri.server import (
+    atlas,
     chat,
     colibri,
     completions,
@@ -19,9 +20,12 @@ from colibri.server import (
     messages,
     models,
     openapi,
+    overview,
+    routing,
     score,
 )
 from colibri.server.guard import LIVENESS, STOP, Guard
+from colibri.server.page import STATIC, Page
 from colibri.server.service import Service
 
 Endpoint = Callable[[Request, Service], Awaitable[Response]]
@@ -37,9 +41,13 @@ ROUTES: tuple[tuple[str, str, Endpoint, str], ...] = (
     ("/v1/score", "POST", score.score, "score"),
     ("/v1/brio", "POST", score.score, "score"),
     ("/v1/colibri/plan", "GET", colibri.plan, "plan"),
+    ("/v1/colibri/model", "GET", overview.model, "model"),
+    ("/v1/colibri/rates", "POST", overview.measure, "rates"),
     ("/v1/colibri/experts", "GET", colibri.experts, "experts"),
+    ("/v1/colibri/atlas", "GET", atlas.atlas, "atlas"),
     ("/v1/colibri/profile", "GET", colibri.profile, "profile"),
     ("/v1/colibri/events", "GET", colibri.events, "events"),
+    ("/v1/colibri/routing", "GET", routing.routing, "routing"),
     (STOP, "POST", health.stop, "stop"),
     (LIVENESS, "GET", health.live, "health"),
     ("/health/ready", "GET", health.ready, "health"),
@@ -54,9 +62,10 @@ class Application:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        table = [*ROUTES, *(_page_routes() if service.config.page else ())]
         routes = [
             Route(path, _bound(endpoint, service, name), methods=[method])
-            for path, method, endpoint, name in ROUTES
+            for path, method, endpoint, name in table
         ]
         self._router = Router(routes, redirect_slashes=False, default=_nothing_there)
         self._guarded = Guard(self._route, service)
@@ -67,6 +76,12 @@ class Application:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self  # the router then raises instead of answering itself
         await self._router(scope, receive, send)
+
+
+def _page_routes() -> Iterator[tuple[str, str, Endpoint, str]]:
+    page = Page()
+    yield "/", "GET", page.index, "page"
+    yield STATIC + "{path:path}", "GET", page.file, "page"
 
 
 def _bound(endpoint: Endpoint, service: Service, name: str) -> Callable[[Request], Any]:

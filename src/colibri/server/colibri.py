@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.server import stream
+from colibri.server.errors import ApiError
 from colibri.server.service import Service
 from colibri.server.snapshot import counters, snapshot
 from colibri.server.stream import EventStream
@@ -50,10 +52,13 @@ async def plan(_request: Request, service: Service) -> Response:
     )
 
 
-async def experts(_request: Request, service: Service) -> Response:
-    """Which experts are in memory, layer by layer: bit i % 8 of byte i // 8 is expert i's."""
+async def experts(request: Request, service: Service) -> Response:
+    """Which experts are in memory, layer by layer: bit i % 8 of byte i // 8 is expert i's; with
+    ?heat=1 how hot each is, and how many tokens ago it was selected last (-1: not since the model
+    was loaded)."""
     experts, plan = service.llm.experts, service.llm.plan
     counts = experts.layer_counts()
+    heat = await service.work(lambda: _heat(service)) if "heat" in request.query_params else {}
     layers = []
     for layer, (hits, misses) in sorted(counts.items()):
         resident = experts.resident(layer)
@@ -67,14 +72,32 @@ async def experts(_request: Request, service: Service) -> Response:
                 "pinned": sorted(experts.held(layer)),
                 "hits": hits,
                 "misses": misses,
+                **heat.get(layer, {}),
             }
         )
     return _json({"layers": layers})
 
 
-async def profile(_request: Request, service: Service) -> Response:
-    """Where the time of recent steps went, phase by phase."""
-    return _json(await service.work(service.clock.summary))
+def _heat(service: Service) -> dict[int, dict[str, Any]]:
+    counts, recency = service.llm.usage.peek()
+    return {
+        layer: {"heat": np.round(counts.heat[layer], 2).tolist(), "ago": ago.tolist()}
+        for layer, ago in recency.ago().items()
+    }
+
+
+async def profile(request: Request, service: Service) -> Response:
+    """Where the time of recent steps and turns went, phase by phase; ?turn=N: that turn's, layer by
+    layer."""
+    turn = request.query_params.get("turn")
+    if turn is None:
+        return _json(await service.work(service.clock.summary))
+    if not (turn.isascii() and turn.isdecimal() and len(turn) < 18):
+        raise ApiError(400, "turn: give a turn's number", param="turn")
+    layers = await service.work(lambda: service.clock.turns.layers(int(turn)))
+    if layers is None:
+        raise ApiError(404, f"turn {turn} is not kept: /v1/colibri/profile names those that are")
+    return _json({"turn": int(turn), "layers": layers})
 
 
 async def events(_request: Request, service: Service) -> Response:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from colibri.server.errors import ApiError, as_api_error
 from colibri.server.log import Record
+from colibri.server.page import is_page
 from colibri.server.service import Service
 from colibri.server.stream import ClientGone
 
@@ -61,9 +62,12 @@ class Guard:
             if _is_preflight(scope, headers):
                 await _preflight(headers)(scope, receive, exchange.send)
                 return
-        if scope["path"] not in (LIVENESS, STOP):
+        if not self._is_open(scope["path"]):
             self._check_key(headers)
         await self._app(scope, receive, exchange.send)
+
+    def _is_open(self, path: str) -> bool:
+        return path in (LIVENESS, STOP) or (self._service.config.page and is_page(path))
 
     def _check_host(self, headers: Headers) -> None:
         """A page of any site can have its name point here, and then be one origin with us; such a
@@ -172,7 +176,8 @@ class _Exchange:
             self.status = _GONE
         route = self._scope.get("colibri_route", "other")
         self._service.metrics.requests.labels(route, str(self.status)).inc()
-        if route != "health":
+        # A page's files come by the dozen and say nothing of the model.
+        if route != "health" and not (route == "page" and self.status < 400):
             line = self._record.line(self._scope["method"], _shown(self._scope), self.status)
             logger.info("%s", line)
 

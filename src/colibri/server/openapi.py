@@ -59,6 +59,8 @@ GETS: tuple[tuple[str, str, type | None], ...] = (
     ("/health/live", "Whether the process answers.", None),
     ("/health/ready", "Whether it would take a request.", None),
     ("/v1/colibri/plan", "Where the memory goes.", None),
+    ("/v1/colibri/model", "The model, this machine, and the plan against what happened.", None),
+    ("/v1/colibri/atlas", "Which topics each expert is for.", None),
     ("/v1/colibri/experts", "Which experts are in memory.", None),
     ("/v1/colibri/profile", "Where the time goes.", None),
 )
@@ -92,6 +94,8 @@ def document() -> bytes:
     for path, text, form in GETS:
         paths[path] = {"get": _get(text, {"type": "object"} if form is None else named[form])}
     paths["/v1/models/{id}"] = {"get": _get("The model.", named[Model], _ID)}
+    paths["/v1/colibri/profile"]["get"]["parameters"] = _query("turn")
+    paths["/v1/colibri/experts"]["get"]["parameters"] = _query("heat")
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -148,6 +152,10 @@ def _get(text: str, answer: Any, parameters: Sequence[Any] = ()) -> dict[str, An
         "parameters": list(parameters),
         "responses": {"200": {"description": text, "content": content}} | _refusals(),
     }
+
+
+def _query(name: str) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "query", "required": False, "schema": {"type": "integer"}}]
 
 
 def _refusals() -> dict[str, Any]:

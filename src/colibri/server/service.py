@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colibri.config import ServerConfig
+from colibri.planner.forecast import Rates
 from colibri.server.errors import ApiError
+from colibri.server.firing import Firings
 from colibri.server.live import Asked, Exchange, Inbox
 from colibri.server.metrics import Metrics
 from colibri.server.profile import SampledClock
@@ -40,6 +42,8 @@ class Service:
         self.stop_token: str | None = None
         self.stop: Callable[[], None] = self.drain
         self.clock = SampledClock()
+        self.rates: Rates | None = None  # of this machine, once somebody had them measured
+        self.measuring = False
         self.drained = asyncio.Event()
         self._sampling = sampling or {}
         self._llm: LLM | None = None
@@ -64,6 +68,10 @@ class Service:
         if self._llm is None or self.state != "ready":
             raise self.unready()
         return self._llm
+
+    @property
+    def firings(self) -> Firings:
+        return self.clock.firings
 
     @property
     def any_llm(self) -> LLM | None:

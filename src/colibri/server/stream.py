@@ -24,8 +24,10 @@ def data(value: Any) -> bytes:
     return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
-def event(name: str, value: Any) -> bytes:
-    return b"event: " + name.encode() + b"\n" + data(value)
+def event(name: str, value: Any, event_id: str = "") -> bytes:
+    """event_id: what a client that lost the stream says to go on from."""
+    head = f"id: {event_id}\n" if event_id else ""
+    return f"{head}event: {name}\n".encode() + data(value)
 
 
 def comment(value: Any) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.experts.base import Ids
+from colibri.experts.usage.recency import Recency
 
 Heat = NDArray[np.float64]
 
@@ -70,6 +71,7 @@ class UsageRecorder:
         self._experts = dict(experts)
         self._half_life_tokens = half_life_tokens
         self.watched: Mapping[int, deque[bytes]] = {}  # by layer: gets each call's ids when counted
+        self._recency = Recency(experts)
         self._start()
 
     def note(self, layer: int, topk_ids: Ids) -> None:
@@ -86,8 +88,22 @@ class UsageRecorder:
             self._fold()
         return self._counts
 
+    def peek(self) -> tuple[Counts, Recency]:
+        """What counts() would give, and when each expert was last selected: a copy, from any
+        thread. A call that is noted meanwhile may be left out."""
+        counts, recency = self._counts, self._recency.copy()
+        noted = {layer: list(calls) for layer, calls in self._noted.items()}
+        rows, folded = dict(self._rows), dict(self._folded)
+        if counts is not self._counts:  # folded meanwhile: that is as good as now
+            return self._counts, self._recency.copy()
+        tokens = max(rows.values(), default=0) - counts.tokens
+        found = {n: self._counted(n, _joined(calls)) for n, calls in noted.items()}
+        for layer, calls in noted.items():
+            recency.add(layer, _joined(calls), max(rows[layer] - folded[layer], 0))
+        return self._with(counts, tokens, found), recency
+
     def take(self) -> Counts:
-        """The same, and starts anew. Between steps only."""
+        """The same as counts(), and starts anew. Between steps only."""
         taken = self.counts()
         self._start()
         return taken
@@ -95,6 +111,7 @@ class UsageRecorder:
     def _start(self) -> None:
         self._counts = Counts.none(self._experts)
         self._rows = dict.fromkeys(self._experts, 0)
+        self._folded = dict.fromkeys(self._experts, 0)  # of them, those in the counts
         self._forget_notes()
 
     def _forget_notes(self) -> None:
@@ -102,20 +119,30 @@ class UsageRecorder:
         self._pending = 0
 
     def _fold(self) -> None:
-        found = {layer: self._counted(layer) for layer in self._experts}
+        ids = {layer: _joined(calls) for layer, calls in self._noted.items()}
+        found = {layer: self._counted(layer, named) for layer, named in ids.items()}
         # A fold may fall between two layers of a step: those before it are a step ahead.
         tokens = max(self._rows.values()) - self._counts.tokens
-        selections = {layer: int(counted.sum()) for layer, counted in found.items()}
         for layer, calls in self.watched.items():
             calls.extend(self._noted[layer])
+        for layer, named in ids.items():
+            self._recency.add(layer, named, self._rows[layer] - self._folded[layer])
+            self._folded[layer] = self._rows[layer]
         self._forget_notes()
+        self._counts = self._with(self._counts, tokens, found)
+
+    def _with(self, counts: Counts, tokens: int, found: Mapping[int, Heat]) -> Counts:
+        selections = {layer: int(counted.sum()) for layer, counted in found.items()}
         kept = _kept_meanwhile(tokens / self._half_life_tokens)
         heat = {layer: kept * counted for layer, counted in found.items()}
-        self._counts = self._counts.then(Counts(tokens, selections, heat), self._half_life_tokens)
+        return counts.then(Counts(tokens, selections, heat), self._half_life_tokens)
 
-    def _counted(self, layer: int) -> Heat:
-        ids = np.frombuffer(b"".join(self._noted[layer]), np.int32)
+    def _counted(self, layer: int, ids: Ids) -> Heat:
         return np.bincount(ids, minlength=self._experts[layer]).astype(np.float64)
+
+
+def _joined(calls: list[bytes]) -> Ids:
+    return np.frombuffer(b"".join(calls), np.int32)
 
 
 def _kept_meanwhile(half_lives: float) -> float:

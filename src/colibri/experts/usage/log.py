@@ -14,6 +14,7 @@ from colibri.container.writer import naming_the_file
 from colibri.errors import ColibriError, ConfigError
 from colibri.experts.usage.counts import Counts, UsageRecorder
 from colibri.experts.usage.file import USAGE_NAME, Found, Subject, UsageFile
+from colibri.experts.usage.recency import Recency
 
 logger = logging.getLogger("colibri")
 
@@ -97,6 +98,16 @@ class UsageLog:
     def counts(self) -> Counts:
         """As of now, of this process and of the others when last seen."""
         return self._known.then(self.recorder.counts(), self._half_life_tokens)
+
+    def peek(self) -> tuple[Counts, Recency]:
+        """counts(), and when each expert was selected last in this process; from any thread."""
+        newer, recency = self.recorder.peek()
+        return self._known.then(newer, self._half_life_tokens), recency
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is kept; None: nowhere."""
+        return None if self._file is None else self._file.path
 
     def save(self) -> None:
         """Adds what is new to the file; if that fails, it is tried again with what is new then."""

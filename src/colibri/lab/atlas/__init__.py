@@ -1,0 +1,1 @@
+"""Which experts are for which topics, measured."""

@@ -1,0 +1,43 @@
+"""GET /v1/colibri/atlas: which topics each expert is for, if that was measured."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from colibri.container.jsonfile import encode_json
+from colibri.experts.usage.file import Subject
+from colibri.lab.atlas.file import find_atlas, read_atlas
+from colibri.server.errors import ApiError
+from colibri.server.service import Service
+
+
+async def atlas(request: Request, service: Service) -> Response:
+    """The file as `coli atlas build` wrote it, checked. 404: there is none for this model."""
+    body = await service.work(lambda: _found(service))
+    tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+    headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        body = await service.work(lambda: gzip.compress(body, 6, mtime=0))
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _found(service: Service) -> bytes:
+    container = service.llm.container
+    subject = Subject.of_model(container)
+    path = find_atlas(container.path, subject, os.environ)
+    if path is None:
+        raise ApiError(404, _absent(container.path), code="no_atlas")
+    return encode_json(read_atlas(path, subject))
+
+
+def _absent(model: Path) -> str:
+    return f"this model has no atlas yet; make one with: coli atlas build {model}"

@@ -1,0 +1,85 @@
+// The server's APIs: JSON, streams, and what goes wrong with either.
+import { signal } from "./html.js";
+import { persisted } from "./prefs.js";
+import { readEvents } from "./sse.js";
+
+/** The server's root, also behind a proxy that puts it below some path. */
+const ROOT = new URL("../../", import.meta.url);
+
+/** In this tab only, and gone with it. */
+export const apiKey = persisted("key", null, isKey, () => sessionStorage);
+
+/** null, or why a key is asked for: "missing" or "wrong". */
+export const keyWanted = signal(null);
+
+function isKey(value) {
+  return typeof value === "string" && value !== "";
+}
+
+/** What a server said no with. status 0: none was reached. retryAfter: seconds, or null. */
+export class ApiError extends Error {
+  constructor(status, message, { code = null, param = null, retryAfter = null } = {}) {
+    super(message);
+    this.name = "ApiError";
+    Object.assign(this, { status, code, param, retryAfter });
+  }
+}
+
+export async function getJson(path, { signal } = {}) {
+  return (await request("GET", path, undefined, signal)).json();
+}
+
+export async function postJson(path, body, { signal } = {}) {
+  return (await request("POST", path, body, signal)).json();
+}
+
+/** Events of a stream, as readEvents gives them. A GET where there is no body. */
+export async function* openStream(path, body, { signal, onBytes, onOpen } = {}) {
+  const response = await request(body === undefined ? "GET" : "POST", path, body, signal);
+  onOpen?.(response);
+  try {
+    yield* readEvents(response.body, onBytes);
+  } catch (error) {
+    throw asApiError(error, "the connection broke off");
+  }
+}
+
+async function request(method, path, body, signal) {
+  const headers = { accept: "application/json, text/event-stream" };
+  if (apiKey.value) headers.authorization = `Bearer ${apiKey.value}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(new URL(path.replace(/^\//, ""), ROOT), {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+      cache: "no-store",
+      credentials: "omit",
+    });
+  } catch (error) {
+    throw asApiError(error, "the server cannot be reached");
+  }
+  if (response.ok) return response;
+  if (response.status === 401) keyWanted.value = apiKey.value ? "wrong" : "missing";
+  throw await refusal(response);
+}
+
+/** Aborts stay what they are: who aborted knows. */
+function asApiError(error, message) {
+  if (error?.name === "AbortError" || error instanceof ApiError) return error;
+  return new ApiError(0, message, { code: "unreachable" });
+}
+
+async function refusal(response) {
+  const after = Number.parseFloat(response.headers.get("retry-after") ?? "");
+  const retryAfter = Number.isFinite(after) ? after : null;
+  try {
+    const { error } = await response.json();
+    const { message, code, param } = error;
+    return new ApiError(response.status, String(message), { code, param, retryAfter });
+  } catch {
+    return new ApiError(response.status, `the server answered ${response.status}`, { retryAfter });
+  }
+}

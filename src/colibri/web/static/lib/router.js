@@ -1,0 +1,74 @@
+// #/page/rest: which page, and what of it. A page's module and style sheet come when it is opened.
+import { signal } from "./html.js";
+
+/** In the order of the navigation. Each has pages/ID.js (default export: a component, which gets
+ * `rest`) and css/ID.css. */
+export const PAGES = [
+  { id: "chat", title: "Chat", hint: "Talk with the model" },
+  { id: "brio", title: "Brio", hint: "Closed questions about a document" },
+  { id: "brain", title: "Brain", hint: "Every expert, as it fires" },
+  { id: "atlas", title: "Atlas", hint: "Which experts are for which topics" },
+  { id: "profile", title: "Profile", hint: "Where the time goes" },
+  { id: "model", title: "Model", hint: "The plan, and what happened" },
+];
+
+/** {page, rest}: "#/chat/abc" is {page: "chat", rest: "abc"}. */
+export const route = signal(parse(location.hash));
+
+addEventListener("hashchange", () => {
+  route.value = parse(location.hash);
+});
+
+export function navigate(page, rest = "", { replace = false } = {}) {
+  const hash = `#/${page}${rest ? `/${encodeURIComponent(rest)}` : ""}`;
+  if (hash === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", hash);
+    route.value = parse(hash);
+  } else {
+    location.hash = hash;
+  }
+}
+
+function parse(hash) {
+  const [id, rest = ""] = hash.replace(/^#\/?/, "").split("/");
+  const page = PAGES.find((known) => known.id === id) ?? PAGES[0];
+  return { page: page.id, rest: page.id === id ? decoded(rest) : "" };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
+}
+
+const loaded = new Map();
+
+/** The page's component. Rejects where its files cannot be had; browsers remember that of a module,
+ * so only a reload helps. */
+export function loadPage(id) {
+  if (!loaded.has(id)) {
+    const files = [import(`../pages/${id}.js`), loadStyle(`../css/${id}.css`)];
+    loaded.set(
+      id,
+      Promise.all(files).then(([module]) => module.default),
+    );
+  }
+  return loaded.get(id);
+}
+
+export function loadStyle(path) {
+  return new Promise((resolve, reject) => {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.href = new URL(path, import.meta.url).href;
+    link.onload = () => resolve();
+    link.onerror = () => {
+      link.remove();
+      reject(new Error(`${path} cannot be loaded`));
+    };
+    document.head.append(link);
+  });
+}

@@ -1,0 +1,128 @@
+// Atlas: the experts as a cloud in which those for the same topics lie together.
+import { loadAtlas } from "../lib/atlas.js";
+import { count, percent } from "../lib/format.js";
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { epoch } from "../lib/live.js";
+import { Icon } from "../ui/icons.js";
+import { Notice } from "../ui/parts.js";
+import { Cloud } from "./atlas/cloud.js";
+import { Expert } from "./atlas/expert.js";
+import { Legend } from "./atlas/legend.js";
+
+export default function AtlasPage({ rest }) {
+  const [atlas, setAtlas] = useState(null);
+  const [failure, setFailure] = useState(null);
+  const [selected, setSelected] = useState(-1);
+  const [hovered, setHovered] = useState(-1);
+  const [text, setText] = useState("");
+  const [layer, setLayer] = useState("");
+  const [topic, setTopic] = useState(-1);
+
+  useEffect(() => {
+    let current = true;
+    loadAtlas(epoch.value).then(
+      (found) => {
+        if (!current) return;
+        setAtlas(found);
+        setFailure(null);
+      },
+      (error) => current && setFailure(error),
+    );
+    return () => {
+      current = false;
+    };
+  }, [epoch.value]);
+  useEffect(() => {
+    const [, ofLayer, expert] = /^(\d+)\.(\d+)$/.exec(rest) ?? [];
+    if (atlas && expert !== undefined) setSelected(atlas.index(Number(ofLayer), Number(expert)));
+  }, [rest, atlas]);
+
+  const found = useMemo(() => (atlas ? atlas.search(text) : []), [atlas, text]);
+  /** Those that stand out: null, all alike. */
+  const lit = useMemo(() => {
+    if (!atlas || (text.trim() === "" && layer === "" && topic < 0)) return null;
+    const searched = text.trim() === "" ? null : new Set(found);
+    return new Set(
+      atlas.experts.flatMap((expert, i) =>
+        (searched === null || searched.has(i)) &&
+        (layer === "" || expert.layer === Number(layer)) &&
+        (topic < 0 || (expert.top === topic && expert.specialist))
+          ? [i]
+          : [],
+      ),
+    );
+  }, [atlas, found, text, layer, topic]);
+
+  if (!atlas) return html`<${Absent} failure=${failure} />`;
+  const shown = hovered >= 0 ? hovered : selected;
+  return html`<div class="page atlas">
+    <div class="page-head">
+      <h1>Atlas</h1>
+      <p class="muted">${summary(atlas)}</p>
+    </div>
+    <div class="atlas-columns">
+      <section class="card atlas-main" aria-label="Cloud of experts">
+        <div class="atlas-tools">
+          <label class="atlas-search">
+            <${Icon} name="search" />
+            <span class="sr-only">Search: a topic, a token, or layer/expert</span>
+            <input
+              type="search"
+              class="input"
+              placeholder="topic, token or layer/expert"
+              value=${text}
+              onInput=${(event) => setText(event.target.value)}
+            />
+          </label>
+          <label class="row small">
+            Layer
+            <select class="select" value=${layer} onChange=${(event) => setLayer(event.target.value)}>
+              <option value="">all</option>
+              ${atlas.layers.map((each) => html`<option value=${each}>${each}</option>`)}
+            </select>
+          </label>
+          <span class="small muted num" role="status">
+            ${lit ? `${count(lit.size)} of ${count(atlas.experts.length)} experts` : ""}
+          </span>
+        </div>
+        <${Cloud} ...${{ atlas, lit, selected, onSelect: setSelected, onHover: setHovered }} />
+        <p class="small muted">
+          ${measured(atlas)} Drag or arrow keys turn it, the wheel or + and − zoom.
+        </p>
+      </section>
+      <aside class="atlas-side" aria-label="Topics and expert">
+        <${Legend} ...${{ atlas, topic, onTopic: setTopic }} />
+        <${Expert} ...${{ atlas, index: shown, found: text.trim() ? found : [], onSelect: setSelected }} />
+      </aside>
+    </div>
+  </div>`;
+}
+
+function summary(atlas) {
+  const special = atlas.experts.filter((expert) => expert.specialist).length;
+  return (
+    `${count(atlas.experts.length)} experts, ${count(special)} of them specialists: ` +
+    "far out in their topic's direction; generalists lie at the core"
+  );
+}
+
+function measured(atlas) {
+  const axes = atlas.variance.map((share) => percent(share, 0)).join(", ");
+  return (
+    `Measured on ${count(atlas.tokens)} tokens of ${atlas.topics.length} topics; ` +
+    `the three axes hold ${axes} of the differences between experts.`
+  );
+}
+
+function Absent({ failure }) {
+  return html`<div class="page atlas">
+    <div class="page-head"><h1>Atlas</h1></div>
+    ${
+      failure === null
+        ? html`<p class="muted" role="status">Loading.</p>`
+        : html`<${Notice} kind=${failure.status === 404 ? "" : "danger"}>
+            <p>${failure.message}</p>
+          </${Notice}>`
+    }
+  </div>`;
+}

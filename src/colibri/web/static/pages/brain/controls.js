@@ -1,0 +1,64 @@
+// Pause, and step through what was kept.
+import { count, seconds } from "../../lib/format.js";
+import { html } from "../../lib/html.js";
+import { Button } from "../../ui/parts.js";
+
+export function Controls({ state, paused, at, onToggle, onShow }) {
+  const { steps } = state;
+  const step = paused && at >= 0 ? steps[Math.min(at, steps.length - 1)] : null;
+  const [first, last] = step ? state.turnAround(Math.min(at, steps.length - 1)) : [0, 0];
+  return html`<div class="brain-controls" role="group" aria-label="Time">
+    <${Button}
+      icon=${paused ? "play" : "pause"}
+      label=${paused ? "Live" : "Pause"}
+      aria-pressed=${paused}
+      onClick=${onToggle}
+    />
+    <${Button}
+      icon="left"
+      label="Step back"
+      bare
+      disabled=${!step || at <= 0}
+      onClick=${() => onShow(at - 1)}
+    />
+    <${Button}
+      icon="right"
+      label="Step forward"
+      bare
+      disabled=${!step || at >= steps.length - 1}
+      onClick=${() => onShow(at + 1)}
+    />
+    ${
+      step
+        ? html`<input
+              type="range"
+              class="brain-slider"
+              aria-label="Step of this turn"
+              aria-valuetext=${stepText(step, at - first, last - first)}
+              min=${first}
+              max=${last}
+              value=${at}
+              onInput=${(event) => onShow(Number(event.target.value))}
+            />
+            <span class="small muted num">${stepText(step, at - first, last - first)}</span>`
+        : html`<span class="small muted num">${liveText(state)}</span>`
+    }
+  </div>`;
+}
+
+function stepText(step, place, last) {
+  const kind = step.prefill ? `reads ${count(step.rows)} tokens` : `token ${count(place)}`;
+  return (
+    `turn ${step.turn}, step ${place + 1} of ${last + 1}: ${kind}, ` +
+    `${count(step.fired.length)} experts, ${seconds(step.seconds)}`
+  );
+}
+
+function liveText(state) {
+  const { steps } = state;
+  if (!steps.length) return "Live. Experts light up when the model reads or writes.";
+  const last = steps[steps.length - 1];
+  const turn = steps.filter((step) => step.turn === last.turn);
+  const missed = state.skipped ? `, ${count(state.skipped)} steps were too many to be shown` : "";
+  return `Live: turn ${last.turn}, ${count(turn.length)} steps, ${count(state.evictions)} evictions${missed}`;
+}

@@ -1,0 +1,110 @@
+// One expert in words.
+import { count, percent, significant } from "../../lib/format.js";
+import { html } from "../../lib/html.js";
+import { Meter } from "../../ui/parts.js";
+import { tierName } from "./tiers.js";
+
+export function Details({ state, atlas, index, onSelect }) {
+  if (index < 0 || index >= state.size) {
+    return html`<section class="card padded details" aria-label="Expert">
+      <h2>An expert</h2>
+      <p class="small muted">Point at a cell, click it, or move with the arrow keys.</p>
+    </section>`;
+  }
+  const { layer, expert } = state.locate(index);
+  const known = atlas?.index(layer, expert) ?? -1;
+  return html`<section class="card padded details" aria-label="Expert">
+    <h2>Layer ${layer}, expert ${expert}</h2>
+    <dl class="facts">
+      <dt>lies</dt>
+      <dd><span class=${`swatch ${state.tierOf(index)}`}></span> ${tierText(state, index)}</dd>
+      <dt>heat</dt>
+      <dd>${heatText(state, index)}</dd>
+      <dt>last used</dt>
+      <dd>${lastText(state, index)}</dd>
+    </dl>
+    ${known >= 0 ? html`<${Topics} ...${{ atlas, known, state, onSelect }} />` : null}
+    ${
+      known < 0
+        ? html`<p class="small muted">
+            ${atlas ? "" : "Its topics are not known: this model has no atlas (coli atlas build)."}
+          </p>`
+        : null
+    }
+  </section>`;
+}
+
+function Topics({ atlas, known, state, onSelect }) {
+  const facts = atlas.experts[known];
+  const go = (other) => {
+    const found = state.layers.find((each) => each.layer === facts.layer);
+    onSelect(found.start + other);
+  };
+  return html`<h3>${facts.specialist ? `Specialist: ${atlas.topics[facts.top].name}` : "Generalist"}</h3>
+    ${atlas.topicsOf(known).map(
+      ({ name, share }) => html`<div class="topic" key=${name}>
+        <div class="row small">
+          <span>${name}</span><span class="spacer"></span><span class="num">${percent(share, 0)}</span>
+        </div>
+        <${Meter} share=${share} label=${`${name}: ${percent(share, 0)}`} />
+      </div>`,
+    )}
+    <p class="small muted">
+      spread over topics ${significant(facts.entropy)} of 1, from ${count(facts.selections)} selections
+    </p>
+    ${
+      facts.tokens.length
+        ? html`<p class="small">
+            most for ${facts.tokens.map((token) => html`<code class="token">${visible(token)}</code> `)}
+          </p>`
+        : null
+    }
+    ${
+      facts.neighbours.length
+        ? html`<p class="small">
+            often with
+            ${facts.neighbours.map(
+              (other) => html` <button class="button tiny" type="button" onClick=${() => go(other)}>
+                  expert ${other}
+                </button>`,
+            )}
+          </p>`
+        : null
+    }
+    <p class="small"><a href=${`#/atlas/${facts.layer}.${facts.expert}`}>Show it in the atlas</a></p>`;
+}
+
+/** For a screen reader. */
+export function describe(state, atlas, index) {
+  const { layer, expert } = state.locate(index);
+  const known = atlas?.index(layer, expert) ?? -1;
+  const topic = known >= 0 ? `, most for ${atlas.topicsOf(known, 1)[0].name}` : "";
+  return (
+    `Layer ${layer}, expert ${expert}: ${tierText(state, index)}, heat ${heatText(state, index)}, ` +
+    `last used ${lastText(state, index)}${topic}`
+  );
+}
+
+function tierText(state, index) {
+  const name = tierName(state.tierOf(index));
+  return state.pinned[index] ? `${name}, pinned` : name;
+}
+
+function heatText(state, index) {
+  return state.heat[index] ? `${significant(state.heatOf(index))} selections` : "none";
+}
+
+function lastText(state, index) {
+  const { steps, seen, ago } = state;
+  if (seen[index] >= 0 && steps.length) {
+    const past = steps[steps.length - 1].step - seen[index];
+    return past === 0 ? "in the last step" : `${count(past)} step${past === 1 ? "" : "s"} ago`;
+  }
+  if (ago[index] < 0) return "not since the model was loaded";
+  return ago[index] === 0 ? "by the last token" : `${count(ago[index])} tokens ago`;
+}
+
+/** Spaces and line ends of a token, so that they can be seen. */
+function visible(token) {
+  return token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}

@@ -1,0 +1,157 @@
+// The canvas with the map, what stands beside its rows, and how one moves about in it.
+import { colour, css, isDark, onColours } from "../../lib/colours.js";
+import { html, useEffect, useRef } from "../../lib/html.js";
+import { Grid } from "./grid.js";
+import { Player } from "./player.js";
+import { TIERS } from "./state.js";
+
+const GUTTER = 36; // CSS pixels for the layers' numbers
+const STRIP = 64; // for how evenly a layer uses its experts
+const HEIGHT_SHARE = 0.72; // of the window
+const ARROWS = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+  Home: [-1e6, 0],
+  End: [1e6, 0],
+  PageUp: [0, -8],
+  PageDown: [0, 8],
+};
+
+/** view: a ref that gets {grid, player, fit}. */
+export function ExpertMap({ state, view, onSelect, onHover }) {
+  const frame = useRef(null);
+  const cells = useRef(null);
+  const canvas = useRef(null);
+  const rows = useRef(null);
+  const strip = useRef(null);
+
+  useEffect(() => {
+    const grid = new Grid(cells.current, canvas.current, state, colours());
+    const player = new Player(state, grid);
+    let drawnBeside = -1;
+    const fit = () => {
+      const beside = frame.current.clientWidth > 520 ? STRIP : 0;
+      strip.current.hidden = beside === 0;
+      const width = frame.current.clientWidth - GUTTER - beside;
+      if (width > 0) grid.resize(width, innerHeight * HEIGHT_SHARE, devicePixelRatio || 1);
+      drawnBeside = -1;
+    };
+    view.current = { grid, player, fit };
+    const resized = new ResizeObserver(fit);
+    resized.observe(frame.current);
+    const stop = onColours(() => {
+      grid.retheme(colours());
+      fit();
+    });
+    let handle = 0;
+    const tick = (now) => {
+      handle = requestAnimationFrame(tick);
+      player.tick(now);
+      grid.draw(now);
+      if (drawnBeside !== state.version && grid.size) {
+        drawRows(rows.current, state, grid);
+        if (!strip.current.hidden) drawStrip(strip.current, state, grid);
+        drawnBeside = state.version;
+      }
+    };
+    handle = requestAnimationFrame(tick);
+    return () => {
+      cancelAnimationFrame(handle);
+      resized.disconnect();
+      stop();
+      view.current = null;
+    };
+  }, []);
+
+  const pointed = (event) => {
+    const box = canvas.current.getBoundingClientRect();
+    return view.current.grid.at(event.clientX - box.left, event.clientY - box.top);
+  };
+  const onKeyDown = (event) => {
+    const { grid } = view.current;
+    const arrow = ARROWS[event.key];
+    if (event.key === "Escape") onSelect(-1);
+    else if (arrow && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      onSelect(grid.beside(grid.cursor, ...arrow));
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return html`<div class="brain-frame" ref=${frame}>
+    <canvas ref=${rows} class="brain-rows" aria-hidden="true"></canvas>
+    <div class="brain-map">
+      <canvas ref=${cells} class="brain-cells" aria-hidden="true"></canvas>
+      <canvas
+        ref=${canvas}
+        class="brain-canvas"
+        tabindex="0"
+        role="application"
+        aria-roledescription="expert map"
+        aria-label="Expert map: arrow keys move from expert to expert, p pauses, comma and full stop step"
+        onPointerMove=${(event) => onHover(pointed(event))}
+        onPointerLeave=${() => onHover(-1)}
+        onPointerDown=${(event) => onSelect(pointed(event), false)}
+        onKeyDown=${onKeyDown}
+      ></canvas>
+    </div>
+    <canvas
+      ref=${strip}
+      class="brain-strip"
+      role="img"
+      aria-label="How evenly each layer uses its experts, from 0, one does all, to 1, all alike"
+    ></canvas>
+  </div>`;
+}
+
+function colours() {
+  return {
+    tiers: TIERS.map((tier) => colour(`--tier-${tier}`)),
+    ground: colour("--surface"),
+    flash: isDark() ? [255, 255, 255] : [17, 24, 24],
+    pin: colour("--cat-5"),
+    cursor: colour("--focus"),
+  };
+}
+
+function prepared(canvas, width, height, ratio) {
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.clearRect(0, 0, width, height);
+  pen.textBaseline = "middle";
+  pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  return pen;
+}
+
+/** The layers' numbers, as many as have room. */
+function drawRows(canvas, state, grid) {
+  const { lines, tall, height, ratio } = grid.size;
+  const pen = prepared(canvas, GUTTER, height, ratio);
+  pen.fillStyle = css(colour("--text-3"));
+  pen.textAlign = "right";
+  const step = Math.max(1, Math.ceil(14 / (lines * tall)));
+  state.layers.forEach(({ layer }, row) => {
+    if (row % step === 0) pen.fillText(String(layer), GUTTER - 8, (row + 0.5) * lines * tall);
+  });
+}
+
+/** A bar a layer on a scale from 0 to 1. */
+function drawStrip(canvas, state, grid) {
+  const { lines, tall, height, ratio } = grid.size;
+  const pen = prepared(canvas, STRIP, height, ratio);
+  const left = 12;
+  const width = STRIP - left - 2;
+  pen.fillStyle = css(colour("--surface-3"));
+  for (const mark of [0, 0.5, 1]) pen.fillRect(left + mark * width - 0.5, 0, 1, height);
+  pen.fillStyle = css(colour("--accent"));
+  state.evenness().forEach((value, row) => {
+    if (value === null) return;
+    const thick = Math.max(1, Math.min(6, lines * tall - 2));
+    pen.fillRect(left, (row + 0.5) * lines * tall - thick / 2, value * width, thick);
+  });
+}

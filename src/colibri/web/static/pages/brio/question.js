@@ -1,0 +1,100 @@
+// One question with its answers, and what the model makes of them.
+import { percent } from "../../lib/format.js";
+import { html, useRef } from "../../lib/html.js";
+import { Button, Notice } from "../../ui/parts.js";
+import { MOST_OPTIONS, certainty, problemOf } from "./model.js";
+
+export function Question({ question, index, answer, running, canAsk, onChange, onAsk, onRemove }) {
+  const problem = problemOf(question);
+  const ask = (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (canAsk && problem === null) onAsk();
+  };
+  return html`<section class="question card" aria-label=${`Question ${index + 1}`} aria-busy=${running}>
+    <div class="row">
+      <input
+        class="input question-text"
+        aria-label="Question"
+        placeholder="Ask something that has fixed answers"
+        value=${question.question}
+        onInput=${(event) => onChange({ ...question, question: event.currentTarget.value })}
+        onKeyDown=${ask}
+      />
+      <${Button} label="Ask" disabled=${!canAsk || problem !== null} title=${problem ?? ""} onClick=${onAsk} />
+      ${onRemove && html`<${Button} kind="plain" icon="trash" label="Remove the question" bare onClick=${onRemove} />`}
+    </div>
+    <${Options} question=${question} onChange=${onChange} onKeyDown=${ask} />
+    ${answer && html`<${Answer} answer=${answer} />`}
+  </section>`;
+}
+
+function Options({ question, onChange, onKeyDown }) {
+  const ref = useRef(null);
+  const { options } = question;
+  const put = (next) => onChange({ ...question, options: next });
+  const add = () => {
+    put([...options, ""]);
+    // Once it is there.
+    setTimeout(() => ref.current?.querySelector("li:nth-last-child(2) input")?.focus());
+  };
+  return html`<div class="row options-row">
+    <ul class="options" ref=${ref} aria-label="Answers to choose from">
+      ${options.map(
+        (option, index) => html`<li key=${index} class="option">
+          <input
+            class="input"
+            aria-label=${`Answer ${index + 1}`}
+            placeholder="answer"
+            size=${Math.max(5, Math.min(40, option.length + 1))}
+            value=${option}
+            onInput=${(event) => put(options.map((old, i) => (i === index ? event.currentTarget.value : old)))}
+            onKeyDown=${onKeyDown}
+          />
+          ${
+            options.length > 2 &&
+            html`<${Button} kind="plain tiny" icon="close" label=${`Remove answer ${index + 1}`} bare onClick=${() => put(options.filter((_, i) => i !== index))} />`
+          }
+        </li>`,
+      )}
+      <li><${Button} kind="plain" icon="plus" label="Answer" disabled=${options.length >= MOST_OPTIONS} onClick=${add} /></li>
+    </ul>
+    <label class="compare small muted" title="An answer of several tokens: by the mean of their log-probabilities, or by their sum">
+      compare by
+      <select
+        class="select"
+        value=${question.normalize ?? "mean"}
+        onChange=${(event) => onChange({ ...question, normalize: event.currentTarget.value })}
+      >
+        <option value="mean">mean</option>
+        <option value="sum">sum</option>
+      </select>
+    </label>
+  </div>`;
+}
+
+function Answer({ answer }) {
+  const ranked = [...answer.choices].sort((a, b) => b.p - a.p);
+  return html`<div class="answer" role="status">
+    <p class="answer-says">
+      <strong>${answer.answer}</strong>
+      <span class=${`badge ${answer.entropy >= 0.65 ? "warn" : ""}`} title=${`entropy ${answer.entropy.toFixed(3)}: 0 is certain, 1 is all alike`}>
+        ${certainty(answer.entropy)}
+      </span>
+      <span class="muted small num">entropy ${answer.entropy.toFixed(2)}</span>
+    </p>
+    <table class="bars">
+      <thead class="sr-only"><tr><th>answer</th><th>probability</th><th>bar</th></tr></thead>
+      <tbody>
+        ${ranked.map(
+          (choice) => html`<tr key=${choice.option} class=${choice.option === answer.answer ? "best" : ""}>
+            <td class="bars-name" title=${choice.option}>${choice.option}</td>
+            <td class="bars-bar"><span style=${{ width: `${choice.p * 100}%` }}></span></td>
+            <td class="num" title=${`log-probability ${choice.logprob.toFixed(3)} over ${choice.tokens} tokens`}>${percent(choice.p)}</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${answer.warnings.map((text) => html`<${Notice} kind="warn">${text}<//>`)}
+  </div>`;
+}

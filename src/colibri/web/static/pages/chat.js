@@ -1,0 +1,228 @@
+// Chat: conversations with the model, kept in this browser.
+import { getJson } from "../lib/api.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
+import { epoch, model, online } from "../lib/live.js";
+import { persisted } from "../lib/prefs.js";
+import { navigate } from "../lib/router.js";
+import { Icon } from "../ui/icons.js";
+import { Button, download } from "../ui/parts.js";
+import { Alternatives } from "./chat/alternatives.js";
+import { Composer } from "./chat/composer.js";
+import { generate, runningIn, stop } from "./chat/generate.js";
+import { List } from "./chat/list.js";
+import { Message } from "./chat/message.js";
+import { Settings } from "./chat/settings.js";
+import * as store from "./chat/store.js";
+import { ROOT, asMarkdown, newConversation, path, withChosen, withNode } from "./chat/tree.js";
+
+const shaded = persisted("shaded", false, (value) => typeof value === "boolean");
+const settingsOpen = persisted("settings", false, (value) => typeof value === "boolean");
+
+export default function ChatPage({ rest }) {
+  const [kept, setKept] = useState(null); // a signal of the conversation
+  const [draftSystem, setDraftSystem] = useState("");
+  const [listOpen, setListOpen] = useState(false);
+  const context = useContextSize();
+  useEffect(() => void store.loadList(), []);
+  useEffect(() => {
+    let current = true;
+    setKept(null);
+    if (rest) {
+      store.open(rest).then((found) => {
+        if (!current) return;
+        if (found) setKept(found);
+        else navigate("chat", "", { replace: true });
+      });
+    }
+    return () => {
+      current = false;
+    };
+  }, [rest]);
+  const conversation = rest && kept ? kept.value : null;
+  const id = conversation?.id ?? null;
+  const busy = id !== null && store.busy.value.has(id);
+  const nodes = conversation ? path(conversation) : [];
+
+  const send = (text) => {
+    let at = id;
+    let parent = nodes.length ? nodes[nodes.length - 1].id : ROOT;
+    if (at === null) {
+      const made = newConversation(draftSystem);
+      store.add(made);
+      [at, parent] = [made.id, ROOT];
+      setDraftSystem("");
+    }
+    ask(at, parent, text);
+    navigate("chat", at);
+  };
+  const act = {
+    edit: (node, text) => ask(id, node.parent, text),
+    again: (node) => generate(id, node.parent),
+    choose: (node, kid) => store.update(id, (old) => withChosen(old, node, kid)),
+    answer: (node, results) => {
+      let parent = node.id;
+      results.forEach((content, index) => {
+        parent = addNode(id, parent, { role: "tool", callId: node.calls[index].id, content });
+      });
+      generate(id, parent);
+    },
+  };
+  const setSystem = (system) =>
+    id === null ? setDraftSystem(system) : store.update(id, (old) => ({ ...old, system }));
+  const last = nodes.findLast((node) => node.stats?.prompt !== undefined);
+
+  return html`<div class=${`chat ${settingsOpen.value ? "with-settings" : ""} ${listOpen ? "with-list" : ""}`}>
+    <${List} current=${id} onPick=${() => setListOpen(false)} />
+    <div class="curtain" onClick=${() => setListOpen(false)}></div>
+    <section class="talk" aria-label="Conversation">
+      <${Head}
+        conversation=${conversation}
+        onList=${() => setListOpen(!listOpen)}
+        listOpen=${listOpen}
+      />
+      <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} />
+      <${Composer}
+        conversationId=${id}
+        busy=${busy}
+        onSend=${send}
+        onStop=${() => stop(runningIn(id))}
+        used=${last ? last.stats.prompt + (last.stats.completion ?? 0) : null}
+        context=${context}
+      />
+    </section>
+    ${
+      settingsOpen.value &&
+      html`<${Settings}
+        system=${conversation?.system ?? draftSystem}
+        onSystem=${setSystem}
+        onClose=${() => (settingsOpen.value = false)}
+      />`
+    }
+    <${Alternatives} />
+    <p class="sr-only" role="status">${id === null ? "" : busy ? "The model is answering." : "The model has answered."}</p>
+  </div>`;
+}
+
+function addNode(id, parent, fields) {
+  let made;
+  store.update(id, (old) => {
+    const [next, node] = withNode(old, parent, fields);
+    made = node.id;
+    return next;
+  });
+  return made;
+}
+
+function ask(id, parent, content) {
+  generate(id, addNode(id, parent, { role: "user", content }));
+}
+
+/** Tokens; null until it is known. */
+function useContextSize() {
+  const [context, setContext] = useState(null);
+  const connection = epoch.value;
+  useEffect(() => {
+    if (!online.peek()) return;
+    getJson("v1/colibri/plan").then(
+      (plan) => setContext(plan.context),
+      () => setContext(null),
+    );
+  }, [connection]);
+  return context;
+}
+
+function Head({ conversation, onList, listOpen }) {
+  const name = (conversation?.title || "conversation").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
+  return html`<header class="talk-head">
+    <${Button} kind="plain list-toggle" icon="list" label="Conversations" bare aria-expanded=${listOpen} onClick=${onList} />
+    <h1>${conversation?.title || "New conversation"}</h1>
+    <span class="spacer"></span>
+    <${Button}
+      kind="plain shade-toggle"
+      icon="shade"
+      label="Shade doubt"
+      title="Tokens the model was unsure of are shaded; point at one to see what else could have stood there"
+      aria-pressed=${shaded.value}
+      onClick=${() => (shaded.value = !shaded.value)}
+    />
+    ${conversation && html`<${ExportMenu} conversation=${conversation} name=${name} />`}
+    <${Button}
+      kind="plain"
+      icon="settings"
+      label="Settings"
+      bare
+      aria-expanded=${settingsOpen.value}
+      onClick=${() => (settingsOpen.value = !settingsOpen.value)}
+    />
+  </header>`;
+}
+
+function ExportMenu({ conversation, name }) {
+  const ref = useRef(null);
+  const close = () => ref.current.removeAttribute("open");
+  const leave = (event) => !ref.current.contains(event.relatedTarget) && close();
+  const save = (kind, text, type) => () => {
+    close();
+    download(`${name}.${kind}`, text(), type);
+  };
+  return html`<details class="menu" ref=${ref} onFocusOut=${leave} onKeyDown=${(event) => event.key === "Escape" && close()}>
+    <summary class="button plain square" aria-label="Export" title="Export"><${Icon} name="export" /></summary>
+    <div class="menu-items">
+      <${Button} kind="plain" label="JSON, to import again" onClick=${save("json", () => JSON.stringify(conversation), "application/json")} />
+      <${Button} kind="plain" label="Markdown, as it is shown" onClick=${save("md", () => asMarkdown(conversation), "text/markdown")} />
+    </div>
+  </details>`;
+}
+
+/** Stays at its end as that grows, unless somebody went up to read. */
+function Thread({ nodes, conversation, act, busy }) {
+  const ref = useRef(null);
+  const inner = useRef(null);
+  const follows = useRef(true);
+  const [away, setAway] = useState(false);
+  useLayoutEffect(() => {
+    const scroller = ref.current;
+    const toEnd = () => follows.current && (scroller.scrollTop = scroller.scrollHeight);
+    const observer = new ResizeObserver(toEnd);
+    observer.observe(inner.current);
+    observer.observe(scroller);
+    return () => observer.disconnect();
+  }, []);
+  const before = useRef(0);
+  const onScroll = () => {
+    const { scrollTop, scrollHeight, clientHeight } = ref.current;
+    // What grew meanwhile is not somebody who went up.
+    if (scrollHeight - scrollTop - clientHeight < 40) follows.current = true;
+    else if (scrollTop < before.current) follows.current = false;
+    before.current = scrollTop;
+    setAway(!follows.current);
+  };
+  const goToEnd = () => {
+    follows.current = true;
+    ref.current.scrollTop = ref.current.scrollHeight;
+  };
+  useEffect(() => {
+    if (busy) goToEnd();
+  }, [nodes.length]);
+  return html`<div class="thread" ref=${ref} onScroll=${onScroll} tabindex="0" role="region" aria-label="Messages">
+    <div class="thread-inner" ref=${inner}>
+      ${nodes.map(
+        (node, index) =>
+          html`<${Message}
+            key=${node.id}
+            ...${{ node, conversation, act, busy, shaded: shaded.value, last: index === nodes.length - 1 }}
+          />`,
+      )}
+      ${nodes.length === 0 && html`<${Welcome} />`}
+    </div>
+    ${away && html`<${Button} kind="to-end" icon="down" label="To the end" bare onClick=${goToEnd} />`}
+  </div>`;
+}
+
+function Welcome() {
+  return html`<div class="welcome">
+    <img src=${new URL("../icon.svg", import.meta.url).href} alt="" />
+    <p class="welcome-title">${model.value ? `Talk with ${model.value.id}` : "colibri"}</p>
+    <p class="muted">It runs on this server and nowhere else. Conversations stay in this browser.</p>
+  </div>`;
+}

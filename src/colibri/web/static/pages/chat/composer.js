@@ -1,0 +1,52 @@
+// Where a message is written.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/html.js";
+import { count } from "../../lib/format.js";
+import { Button } from "../../ui/parts.js";
+
+/** used, context: tokens, or null. */
+export function Composer({ conversationId, busy, onSend, onStop, used, context }) {
+  const ref = useRef(null);
+  const [text, setText] = useState("");
+  useEffect(() => {
+    if (matchMedia("(pointer: fine)").matches) ref.current.focus({ preventScroll: true });
+  }, [conversationId]);
+  useLayoutEffect(() => {
+    const area = ref.current;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }, [text]);
+  const send = () => {
+    if (busy || !text.trim()) return;
+    onSend(text);
+    setText("");
+  };
+  const onKeyDown = (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      send();
+    }
+    if (event.key === "Escape" && busy) onStop();
+  };
+  return html`<div class="composer">
+    <div class="composer-box">
+      <textarea
+        ref=${ref}
+        rows="1"
+        aria-label="Message"
+        placeholder="Write a message"
+        value=${text}
+        onInput=${(event) => setText(event.currentTarget.value)}
+        onKeyDown=${onKeyDown}
+      ></textarea>
+      ${
+        busy
+          ? html`<${Button} kind="primary" icon="stop" label="Stop" bare onClick=${onStop} />`
+          : html`<${Button} kind="primary" icon="send" label="Send" bare disabled=${!text.trim()} onClick=${send} />`
+      }
+    </div>
+    <p class="composer-foot">
+      <span class="keys"><kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> is a new line</span><span class="spacer"></span>
+      ${used !== null && context !== null && html`<span class="num">${count(used)} of ${count(context)} tokens of context</span>`}
+    </p>
+  </div>`;
+}

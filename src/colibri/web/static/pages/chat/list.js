@@ -1,0 +1,74 @@
+// All conversations of this browser.
+import { html, useRef, useState } from "../../lib/html.js";
+import { when } from "../../lib/format.js";
+import { navigate } from "../../lib/router.js";
+import { Button, Dialog, Notice, download } from "../../ui/parts.js";
+import { MOST_BYTES, conversationsOf } from "./check.js";
+import * as store from "./store.js";
+
+export function List({ current, onPick }) {
+  const [deleting, setDeleting] = useState(null);
+  const heads = store.heads.value;
+  const remove = async () => {
+    const { id } = deleting;
+    setDeleting(null);
+    await store.remove(id);
+    if (id === current) navigate("chat", "", { replace: true });
+  };
+  return html`<aside class="conversations" aria-label="Conversations">
+    <div class="row">
+      <a class="button primary new" href="#/chat" onClick=${onPick}>New conversation</a>
+    </div>
+    ${store.unkept.value && html`<${Notice} kind="warn" role="alert">${store.unkept.value}<//>`}
+    <ul class="heads">
+      ${heads.map(
+        (head) => html`<li key=${head.id} class=${head.id === current ? "current" : ""}>
+          <a href=${`#/chat/${head.id}`} onClick=${onPick} aria-current=${head.id === current ? "true" : undefined}>
+            <span class="head-title">${head.title || "Untitled"}</span>
+            <span class="head-when num">${when(head.updated)}</span>
+          </a>
+          <${Button} kind="plain tiny" icon="trash" label=${`Delete ${head.title || "Untitled"}`} bare onClick=${() => setDeleting(head)} />
+        </li>`,
+      )}
+      ${heads.length === 0 && html`<li class="muted small none">Conversations stay in this browser.</li>`}
+    </ul>
+    <${Files} />
+    <${Dialog} open=${deleting !== null} onClose=${() => setDeleting(null)} title="Delete this conversation?">
+      <p class="muted">${deleting?.title || "Untitled"}</p>
+      <div class="row end">
+        <${Button} label="Keep it" onClick=${() => setDeleting(null)} />
+        <${Button} kind="danger" icon="trash" label="Delete" onClick=${remove} />
+      </div>
+    <//>
+  </aside>`;
+}
+
+function Files() {
+  const input = useRef(null);
+  const [said, setSaid] = useState(null);
+  const take = async (event) => {
+    const [file] = event.currentTarget.files;
+    event.currentTarget.value = "";
+    if (!file) return;
+    try {
+      if (file.size > MOST_BYTES) throw new Error("more than 64 MB");
+      const found = conversationsOf(await file.text());
+      found.forEach(store.add);
+      setSaid({ kind: "", text: `${found.length} imported` });
+    } catch (error) {
+      setSaid({ kind: "danger", text: `${file.name}: ${error.message}` });
+    }
+  };
+  const all = async () => {
+    const text = JSON.stringify({ conversations: await store.everything() });
+    download("colibri-conversations.json", text);
+  };
+  return html`<div class="files">
+    ${said && html`<${Notice} kind=${said.kind} icon=${said.kind ? "warn" : "check"} role="status">${said.text}<//>`}
+    <div class="row">
+      <${Button} kind="plain tiny" icon="export" label="Export all" onClick=${all} />
+      <${Button} kind="plain tiny" icon="import" label="Import" onClick=${() => input.current.click()} />
+      <input ref=${input} type="file" accept=".json,application/json" hidden aria-label="File to import" onChange=${take} />
+    </div>
+  </div>`;
+}

@@ -1,0 +1,81 @@
+// What a person sets of an answer. Whatever is left empty is the server's or the model's to choose.
+import { persisted } from "../../lib/prefs.js";
+
+/** name of the field in a request, label, bounds, what it does. */
+export const NUMBERS = [
+  { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, hint: "0: always the likeliest token" },
+  { name: "top_p", label: "Top p", min: 0.01, max: 1, step: 0.01, hint: "the likeliest tokens that hold this share" },
+  { name: "top_k", label: "Top k", min: 0, max: 1000, step: 1, hint: "the k likeliest; 0: all" },
+  { name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, hint: "of the likeliest token's probability" },
+  {
+    name: "repetition_penalty",
+    label: "Repetition penalty",
+    min: 0.5,
+    max: 2,
+    step: 0.01,
+    hint: "above 1: less of what is already there",
+  },
+  { name: "max_tokens", label: "Longest answer", min: 1, max: 1_000_000, step: 1, hint: "in tokens" },
+  { name: "seed", label: "Seed", min: 0, max: 2 ** 53 - 1, step: 1, hint: "the same one gives the same text" },
+];
+
+const EMPTY = { thinking: "", effort: "", stop: "", tools: "", probabilities: true };
+
+export const settings = persisted(
+  "sampling",
+  EMPTY,
+  (value) => value !== null && typeof value === "object" && !Array.isArray(value),
+);
+
+export function set(name, value) {
+  settings.value = { ...settings.value, [name]: value };
+}
+
+export function reset() {
+  settings.value = EMPTY;
+}
+
+/** null, or what is wrong with the number as it was typed. */
+export function numberProblem({ min, max, step }, text) {
+  if (text === undefined || text === "") return null;
+  const value = Number(text);
+  if (!Number.isFinite(value) || value < min || value > max) return `from ${min} to ${max}`;
+  return step === 1 && !Number.isInteger(value) ? "a whole number" : null;
+}
+
+/** The tools as they were pasted; throws an Error that says what is wrong. */
+export function toolsOf(text) {
+  if (!text.trim()) return null;
+  let tools;
+  try {
+    tools = JSON.parse(text);
+  } catch {
+    throw new Error("this is no JSON");
+  }
+  if (!Array.isArray(tools)) tools = [tools];
+  return tools.map((tool) => {
+    const made = tool?.function ? tool : { type: "function", function: tool };
+    if (typeof made.function?.name !== "string") throw new Error("each tool needs a name");
+    return { type: "function", function: made.function };
+  });
+}
+
+/** Fields of a request. */
+export function requestFields() {
+  const chosen = settings.value;
+  const fields = {};
+  for (const number of NUMBERS) {
+    const text = chosen[number.name];
+    if (text !== undefined && text !== "" && numberProblem(number, text) === null) {
+      fields[number.name] = Number(text);
+    }
+  }
+  if (chosen.thinking) fields.enable_thinking = chosen.thinking === "on";
+  if (chosen.effort) fields.reasoning_effort = chosen.effort;
+  const stop = (chosen.stop ?? "").split("\n").filter(Boolean);
+  if (stop.length) fields.stop = stop;
+  if (chosen.probabilities !== false) Object.assign(fields, { logprobs: true, top_logprobs: 5 });
+  const tools = toolsOf(chosen.tools ?? "");
+  if (tools) fields.tools = tools;
+  return fields;
+}

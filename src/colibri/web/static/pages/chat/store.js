@@ -1,0 +1,132 @@
+// The conversations that are open, the list of all, and what is done to them.
+import { batch, signal } from "../../lib/html.js";
+import * as db from "./db.js";
+
+const SAVE_MS = 100;
+
+/** [{id, title, updated}], the latest first. */
+export const heads = signal([]);
+/** Why conversations are not kept, or null. */
+export const unkept = signal(null);
+
+const opened = new Map(); // id -> signal of a conversation
+const timers = new Map();
+const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("colibri.chat") : null;
+
+/** Ids of conversations an answer is being written to: other tabs do not change these here. */
+export const busy = signal(new Set());
+
+export async function loadList() {
+  try {
+    const stored = await db.loadHeads();
+    const here = new Set(stored.map((head) => head.id));
+    const unsaved = heads.value.filter((head) => !here.has(head.id) && timers.has(head.id));
+    heads.value = sorted([...stored, ...unsaved]);
+  } catch (error) {
+    tellUnkept(error);
+  }
+}
+
+/** A signal of the conversation; null: it is not there. */
+export async function open(id) {
+  if (!opened.has(id)) {
+    let body;
+    try {
+      body = await db.loadBody(id);
+    } catch (error) {
+      tellUnkept(error);
+    }
+    if (!body) return null;
+    if (!opened.has(id)) opened.set(id, signal(body));
+  }
+  return opened.get(id);
+}
+
+export function add(conversation) {
+  opened.set(conversation.id, signal(conversation));
+  put(conversation);
+  return opened.get(conversation.id);
+}
+
+/** change: conversation -> conversation. */
+export function update(id, change) {
+  const kept = opened.get(id);
+  if (!kept) return;
+  const made = change(kept.peek());
+  if (made === kept.peek()) return;
+  kept.value = made;
+  put(made);
+}
+
+export function peek(id) {
+  return opened.get(id)?.peek() ?? null;
+}
+
+export async function remove(id) {
+  clearTimeout(timers.get(id));
+  timers.delete(id);
+  opened.delete(id);
+  heads.value = heads.value.filter((head) => head.id !== id);
+  await db.remove(id).catch(tellUnkept);
+  channel?.postMessage({ id, removed: true });
+}
+
+/** All that are kept, for an export. */
+export async function everything() {
+  await saveAll();
+  try {
+    return await db.loadBodies();
+  } catch {
+    return [...opened.values()].map((kept) => kept.peek());
+  }
+}
+
+function put(conversation) {
+  const head = db.headOf(conversation);
+  batch(() => {
+    const others = heads.value.filter((other) => other.id !== head.id);
+    heads.value = sorted([head, ...others]);
+  });
+  if (!timers.has(head.id)) timers.set(head.id, setTimeout(() => saveNow(head.id), SAVE_MS));
+}
+
+export async function saveNow(id) {
+  clearTimeout(timers.get(id));
+  timers.delete(id);
+  const conversation = peek(id);
+  if (conversation === null) return;
+  try {
+    await db.save(conversation);
+    unkept.value = null;
+    channel?.postMessage({ id });
+  } catch (error) {
+    tellUnkept(error);
+  }
+}
+
+export function saveAll() {
+  return Promise.all([...timers.keys()].map(saveNow));
+}
+
+function tellUnkept(error) {
+  const full = error?.name === "QuotaExceededError";
+  unkept.value = full
+    ? "This browser's storage is full: delete conversations, or export them."
+    : "This browser keeps nothing for this page: conversations end with the tab.";
+}
+
+function sorted(list) {
+  return list.sort((a, b) => b.updated - a.updated);
+}
+
+channel?.addEventListener("message", async ({ data }) => {
+  const { id, removed } = data;
+  await loadList();
+  const kept = opened.get(id);
+  if (!kept || busy.value.has(id) || removed) return;
+  const body = await db.loadBody(id).catch(() => undefined);
+  if (body && body.updated > kept.peek().updated) kept.value = body;
+});
+
+addEventListener("pagehide", saveAll);
+document.addEventListener("visibilitychange", () => document.hidden && saveAll());

@@ -1,0 +1,178 @@
+"""Conversations: branches, and what a browser keeps of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from chatpage_kit import FIRST, HARMLESS, answers, await_answers, say, scripted
+from web_kit import Watched, needs_browser, typed
+
+from colibri import LLM
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = needs_browser()
+
+
+def test_everything_survives_a_reload(page: Page) -> None:
+    say(page, FIRST)
+    await_answers(page)
+    text = answers(page).locator(".prose").inner_text()
+    page.reload()
+    await_answers(page)
+    assert answers(page).locator(".prose").inner_text() == text
+    say(page, "Another one.")
+    await_answers(page, 2)
+    page.get_by_role("link", name="New conversation").click()
+    page.get_by_text("Talk with demo").wait_for()
+    assert answers(page).count() == 0
+    page.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).click()
+    await_answers(page, 2)
+
+
+def test_edit_makes_a_branch_and_again_another_answer(page: Page) -> None:
+    say(page, FIRST)
+    await_answers(page)
+    first = answers(page).locator(".prose").inner_text()
+    page.get_by_role("button", name="Answer again").click()
+    page.get_by_text("2 / 2").wait_for()
+    await_answers(page)
+    assert answers(page).locator(".prose").inner_text() != first
+    page.get_by_role("button", name="Earlier version").click()
+    page.get_by_text("1 / 2").wait_for()
+    assert answers(page).locator(".prose").inner_text() == first
+    page.get_by_role("article", name="You").hover()
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Edit the message").fill("Tell me about an owl.")
+    page.get_by_role("button", name="Send", exact=True).first.click()
+    await_answers(page)
+    you = page.get_by_role("article", name="You")
+    assert "owl" in you.inner_text()
+    assert "2 / 2" in you.inner_text()
+    you.get_by_role("button", name="Earlier version").click()
+    you.get_by_text("1 / 2").wait_for()
+    assert FIRST in you.inner_text()
+    assert answers(page).locator(".prose").inner_text() == first
+    page.wait_for_timeout(500)  # no person is quicker
+    page.reload()
+    await_answers(page)
+    assert answers(page).locator(".prose").inner_text() == first
+
+
+def test_leaving_in_the_middle_keeps_what_was_written(browser: Browser, llm: LLM) -> None:
+    with scripted(browser, llm, typed(llm, "word " * 400, pace=0.05)) as (page, _):
+        say(page, FIRST)
+        page.get_by_text("word word").wait_for()
+        page.wait_for_timeout(2_600)
+        page.reload()
+        await_answers(page)
+        assert "word word" in answers(page).inner_text()
+        page.get_by_text("Stopped", exact=True).wait_for()
+
+
+def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) -> None:
+    with scripted(browser, llm, typed(llm, "An **answer**.")) as (page, _):
+        say(page, "A / question: <x>?")
+        await_answers(page)
+        page.get_by_label("Export", exact=True).click()
+        with page.expect_download() as saving:
+            page.get_by_role("button", name="Markdown").click()
+        written = Path(saving.value.path()).read_text(encoding="utf-8")
+        assert saving.value.suggested_filename == "A-question-x-.md"
+        assert "## You\n\nA / question: <x>?" in written
+        assert "## Model\n\nAn **answer**." in written
+        with page.expect_download() as saving:
+            page.get_by_role("button", name="Export all").click()
+        kept = tmp_path / "all.json"
+        saving.value.save_as(kept)
+        assert len(json.loads(kept.read_text(encoding="utf-8"))["conversations"]) == 1
+        page.get_by_role("link", name=re.compile("question: <x>")).hover()
+        page.get_by_role("button", name=re.compile("^Delete A")).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Keep it").click()
+        page.get_by_role("link", name=re.compile("question: <x>")).hover()
+        page.get_by_role("button", name=re.compile("^Delete A")).click()
+        dialog.get_by_role("button", name="Delete").click()
+        page.get_by_text("Conversations stay in this browser.").first.wait_for()
+        page.reload()
+        page.get_by_text("Talk with demo").wait_for()
+        assert page.get_by_role("link", name=re.compile("question: <x>")).count() == 0
+        page.get_by_label("File to import").set_input_files(kept)
+        page.get_by_text("1 imported").wait_for()
+        page.get_by_role("link", name=re.compile("question: <x>")).click()
+        await_answers(page)
+        assert answers(page).locator("strong").inner_text() == "answer"
+
+
+NODE = {"id": "aa", "parent": "root", "role": "user", "content": "Hi"}
+FORM = {"version": 1, "id": "x", "title": "T", "system": "", "nodes": {"aa": NODE}}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{", "this is no JSON"),
+        ("[]", "this is no export"),
+        (json.dumps(FORM | {"version": 9}), "version 9 is not known"),
+        (
+            json.dumps(FORM | {"nodes": {"a": NODE | {"role": "system"}}}),
+            "a role that is not known",
+        ),
+        (json.dumps(FORM | {"nodes": {"a": NODE | {"parent": "bb"}}}), "without a parent"),
+        (json.dumps(FORM | {"nodes": {"a": NODE | {"parent": "aa"}}}), "lead nowhere"),
+        (json.dumps(FORM | {"nodes": {"a": NODE | {"content": 3}}}), "content is no text"),
+        (json.dumps(FORM | {"nodes": {"a": NODE | {"tokens": [["x"]]}}}), "a token that is none"),
+    ],
+    ids=lambda value: value if " " in value and "{" not in value else "",
+)
+def test_a_file_that_is_no_export_is_refused(page: Page, content: str, says: str) -> None:
+    name = "<img src=x onerror=window.hit=1>.json"
+    file = {"name": name, "mimeType": "application/json", "buffer": content.encode()}
+    page.get_by_label("File to import").set_input_files([file])  # type: ignore[list-item]
+    notice = page.get_by_text(re.compile(re.escape(says)))
+    notice.wait_for()
+    assert name in notice.inner_text()
+    assert page.evaluate(HARMLESS) == []
+
+
+def test_an_imported_conversation_runs_nothing(page: Page) -> None:
+    evil = "<img src=x onerror=window.hit=1>"
+    reply = {"id": "bb", "parent": "aa", "role": "assistant", "content": evil, "error": evil}
+    reply |= {"finish": "error", "reasoning": evil, "calls": [{"id": evil, "name": evil}]}
+    reply["calls"][0]["arguments"] = evil  # type: ignore[index]
+    reply |= {"tokens": [[evil, -0.5, [[evil, -0.5]]]], "model": evil}
+    nodes = {"__proto__": NODE | {"content": evil}, "constructor": reply}
+    content = json.dumps(FORM | {"title": evil, "nodes": nodes, "chosen": {"__proto__": "aa"}})
+    file = {"name": "a.json", "mimeType": "application/json", "buffer": content.encode()}
+    page.get_by_label("File to import").set_input_files([file])  # type: ignore[list-item]
+    page.get_by_text("1 imported").wait_for()
+    page.get_by_role("button", name="Shade doubt").click()
+    page.get_by_role("link", name=re.compile("^<img")).click()
+    page.get_by_role("article", name="Model").wait_for()
+    page.get_by_text("Thought").click()
+    page.wait_for_timeout(200)
+    assert page.evaluate(HARMLESS) == []
+
+
+def test_two_tabs_know_of_each_other(visit: Watched) -> None:
+    first, second = visit.open(), visit.open()
+    say(first, FIRST)
+    await_answers(first)
+    second.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).click()
+    await_answers(second)
+    say(second, "More.")
+    await_answers(second, 2)
+    await_answers(first, 2)
+
+
+def test_a_browser_that_keeps_nothing_says_so(visit: Watched) -> None:
+    visit.context.add_init_script("indexedDB.open = () => { throw new Error('forbidden') };")
+    page = visit.open()
+    page.get_by_text("conversations end with the tab").wait_for()
+    say(page, FIRST)
+    await_answers(page)

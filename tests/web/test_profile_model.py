@@ -1,0 +1,119 @@
+"""Profile and Model: the figures on the page are the server's."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from live_kit import ask, live_server, settle
+from server_kit import Running
+from web_kit import Watched, needs_browser, watched
+
+from colibri.planner.forecast import Rates
+from colibri.server import overview
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = needs_browser()
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Running]:
+    with live_server() as running:
+        for tokens in (5, 30, 12):
+            ask(running, tokens=tokens)
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, served: Running) -> Iterator[Watched]:
+    with watched(browser, served.url, viewport={"width": 1440, "height": 900}) as visited:
+        yield visited
+        visited.check()
+
+
+def test_turns(visit: Watched, served: Running) -> None:
+    page = visit.open("/#/profile")
+    rows = page.get_by_label("Turns").get_by_role("button")
+    rows.first.wait_for()
+    told = httpx2.get(f"{served.url}/v1/colibri/profile").json()["turns"]
+    assert rows.count() == len(told)
+    for row, turn in zip(rows.all(), reversed(told), strict=True):
+        written = turn["decode"]["rows"]
+        assert f"{written} written" in row.inner_text()
+        widths = row.locator(".stacked i").evaluate_all(
+            "(bars, whole) => bars.map(bar => parseFloat(bar.style.width))"
+        )
+        longest = max(t["seconds"] for t in told)
+        assert sum(widths) == pytest.approx(100 * turn["seconds"] / longest, abs=1)
+    page.get_by_label("as shares").check()
+    widths = rows.last.locator(".stacked i").evaluate_all(
+        "bars => bars.map(bar => parseFloat(bar.style.width))"
+    )
+    assert sum(widths) == pytest.approx(100, abs=1)
+
+
+def test_another_turn_is_chosen(visit: Watched, served: Running) -> None:
+    page = visit.open("/#/profile")
+    rows = page.get_by_label("Turns").get_by_role("button")
+    rows.last.click()
+    page.get_by_role("heading", name=re.compile(r"^Turn 1$")).wait_for()
+    assert rows.last.get_attribute("aria-pressed") == "true"
+    layers = page.get_by_label("By layer").get_by_role("listitem")
+    settle(lambda: layers.count() == 6)
+    assert [row.inner_text().split()[0] for row in layers.all()] == [
+        "outside",
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
+    page.get_by_role("combobox").select_option("prefill")
+    layers.first.wait_for()
+    assert "hits" in layers.last.inner_text()
+    page.get_by_role("img", name=re.compile("A step of .* phases")).wait_for()
+
+
+def test_a_new_turn_appears_by_itself(visit: Watched, served: Running) -> None:
+    page = visit.open("/#/profile")
+    rows = page.get_by_label("Turns").get_by_role("button")
+    rows.first.wait_for()
+    before = rows.count()
+    ask(served, tokens=3)
+    settle(lambda: rows.count() == before + 1)
+
+
+def test_plan_and_outcome(visit: Watched, served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "_measured", lambda _llm: Rates(1e10, 1e9, 5e9))
+    page = visit.open("/#/model")
+    table = page.get_by_label("The plan and what happened")
+    table.get_by_role("row", name=re.compile("^speed")).wait_for()
+    served.service.rates = None
+    assert "\u2013" in table.get_by_role("row", name=re.compile("^speed")).inner_text()
+    page.get_by_role("button", name="Measure this machine").click()
+    page.get_by_text("memory 10.0 GB/s").wait_for()
+    planned = table.get_by_role("row", name=re.compile("^speed")).get_by_role("cell").first
+    assert planned.inner_text().endswith("tok/s")
+    items = page.get_by_label("Memory").get_by_role("row")
+    told = httpx2.get(f"{served.url}/v1/colibri/plan").json()
+    assert items.count() == len(told["items"])
+    for name in ("Machine", "Settings", "Usage and pins", "Experts by tier"):
+        assert page.get_by_label(name, exact=True).inner_text()
+    assert "--policy" in page.get_by_label("Settings", exact=True).inner_text()
+
+
+def test_requests_in_flight(visit: Watched, served: Running) -> None:
+    page = visit.open("/#/model")
+    flight = page.get_by_label("Requests")
+    flight.get_by_text("0 running").wait_for()
+    thread = threading.Thread(target=ask, args=(served,), kwargs={"tokens": 900})
+    thread.start()
+    flight.get_by_text("1 running").wait_for()
+    thread.join()
+    flight.get_by_text("0 running").wait_for()

@@ -1,0 +1,217 @@
+"""The frame of the dashboard: navigation, theme, keyboard, and a server that comes and goes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from server_kit import Running, Unhurried, serving
+from web_kit import Gate, Watched, accessibility, needs_browser, typed, watched
+
+from colibri import LLM
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = needs_browser()
+
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
+BUDGET = 200_000  # bytes, compressed: what the first page may cost
+
+
+def test_each_page_opens_from_the_navigation(page: Page) -> None:
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    for link in links.all():
+        name = link.inner_text()
+        link.click()
+        page.wait_for_function("name => document.title.startsWith(name)", arg=name)
+        assert link.get_attribute("aria-current") == "page"
+        page.get_by_role("main").locator("h1").first.wait_for(state="attached")
+
+
+def test_an_unknown_page_is_the_first_one(visit: Watched) -> None:
+    page = visit.open("/#/nothing/%E0%A4%A")
+    page.wait_for_function("() => document.title.startsWith('Chat')")
+
+
+def test_the_server_is_told_of(page: Page) -> None:
+    pulse = page.get_by_label("Server")
+    pulse.get_by_text("demo").wait_for()
+    pulse.get_by_text("decode").wait_for()
+
+
+def test_keyboard_alone_is_enough(visit: Watched) -> None:
+    page = visit.open("/#/brio")
+    page.get_by_role("heading", level=1, name="Brio").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.url.endswith("/#/brio")
+    page.get_by_role("link", name="Chat").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Talk with demo").wait_for()
+    page.get_by_label("Message", exact=True).focus()
+    page.keyboard.type("Tell me a story.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("article", name="Model").get_by_text("first token").wait_for()
+
+
+def test_theme_by_system_and_by_choice(visit: Watched) -> None:
+    page = visit.open()
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(ground)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(ground)
+    assert light != dark
+    page.get_by_role("button", name="Theme").click()
+    assert page.evaluate(ground) == light
+    page.reload()
+    assert page.evaluate(ground) == light
+    page.get_by_role("button", name="Theme").click()
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(ground) == dark
+    page.get_by_role("button", name="Theme").click()
+    assert page.evaluate(ground) == light
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["desk", "phone"])
+def test_accessible(browser: Browser, server: Running, scheme: Any, kind: str) -> None:
+    options: dict[str, Any] = PHONE if kind == "phone" else {}
+    with watched(browser, server.url, color_scheme=scheme, **options) as visited:
+        page = visited.open()
+        page.get_by_label("Server").get_by_text("demo").wait_for(state="attached")
+        assert accessibility(page) == []
+        width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert width <= 0
+        visited.check()
+
+
+def test_the_first_page_is_small(visit: Watched) -> None:
+    received = [0]
+    page = visit.context.new_page()
+    client = visit.context.new_cdp_session(page)
+    client.send("Network.enable")
+    client.on(
+        "Network.loadingFinished", lambda event: received.append(int(event["encodedDataLength"]))
+    )
+    page.goto(visit.url)
+    page.get_by_label("Server").get_by_text("decode").wait_for()
+    page.wait_for_timeout(200)
+    assert len(received) > 10
+    assert sum(received) < BUDGET
+
+
+def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, llm: LLM) -> None:
+    with (
+        serving(llm, page=True, api_key="right") as server,
+        watched(browser, server.url) as visited,
+    ):
+        visited.lenient = True
+        page = visited.open()
+        field = page.get_by_label("Key", exact=True)
+        field.fill("wrong")
+        page.get_by_role("button", name="Connect").click()
+        page.get_by_text("That key is not the server's.").wait_for()
+        field.fill("right")
+        page.get_by_role("button", name="Connect").click()
+        page.get_by_label("Server").get_by_text("demo").wait_for()
+        assert "right" not in page.url
+        page.reload()
+        page.get_by_label("Server").get_by_text("demo").wait_for()
+        assert page.get_by_role("dialog").count() == 0
+        assert page.evaluate("Object.values(localStorage).join().includes('right')") is False
+        page.close()
+        visited.check()
+
+
+def test_a_server_that_restarts_is_found_again(browser: Browser, llm: LLM) -> None:
+    with serving(llm, page=True) as server:
+        port = server.address[1]
+        with watched(browser, server.url) as visited:
+            visited.lenient = True
+            page = visited.open()
+            page.get_by_label("Server").get_by_text("demo").wait_for()
+            _stop(server)
+            page.get_by_text("this page waits for the next one").wait_for()
+            with serving(llm, page=True, port=port, model_id="second"):
+                page.get_by_label("Server").get_by_text("second").wait_for()
+                page.get_by_text("this page waits for the next one").wait_for(state="detached")
+                page.close()
+            visited.check()
+
+
+@contextlib.contextmanager
+def gated(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
+    """A page that reaches the server through a gate, connected."""
+    gate = Gate(server.address)
+    with watched(browser, gate.url) as visited:
+        visited.lenient = True
+        page = visited.open()
+        page.get_by_label("Server").get_by_text("decode").wait_for()
+        yield page, gate
+        page.close()
+        visited.check()
+    gate.close()
+
+
+@pytest.fixture
+def through(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
+    with gated(browser, server) as both:
+        yield both
+
+
+def test_a_lost_connection_comes_back_by_itself(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    gate.cut()
+    page.get_by_text("The server cannot be reached.").wait_for()
+    page.get_by_text("next try in").wait_for()
+    gate.open()
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached")
+
+
+def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    gate.cut()
+    page.get_by_text("next try in 4 s").wait_for()
+    gate.open()
+    page.get_by_role("button", name="Try now").click()
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=3_000)
+
+
+def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    gate.stall()
+    page.get_by_text("The server is slow to answer.").wait_for()
+    gate.flow()
+    page.get_by_text("The server is slow to answer.").wait_for(state="detached")
+
+
+def test_an_answer_that_breaks_off_stays_and_waits_for_a_person(browser: Browser, llm: LLM) -> None:
+    model = Unhurried(llm, typed(llm, "word " * 40, pace=0.05))
+    with serving(model, page=True) as server, gated(browser, server) as (page, gate):
+        page.get_by_label("Message", exact=True).fill("Tell me a story.")
+        page.keyboard.press("Enter")
+        page.get_by_text("word word").wait_for()
+        gate.cut()
+        page.get_by_text("the connection broke off").wait_for()
+        assert "word word" in page.locator(".prose").inner_text()
+        gate.open()
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_text("2 / 2").wait_for()
+        assert page.locator(".prose").inner_text().count("word") == 40
+        assert len(model.submitted) == 2
+
+
+def _stop(server: Running) -> None:
+    loop = server.server._loop
+    assert loop is not None
+    loop.call_soon_threadsafe(server.server.stop)
