@@ -52,17 +52,28 @@ class Running:
 
 
 @contextlib.contextmanager
-def serving(llm: Any, sampling: dict[str, Any] | None = None, **config: Any) -> Iterator[Running]:
-    """The model is the caller's and stays open."""
+def serving(
+    llm: Any,
+    sampling: dict[str, Any] | None = None,
+    *,
+    held: threading.Event | None = None,
+    **config: Any,
+) -> Iterator[Running]:
+    """The model is the caller's and stays open. held: it is being loaded until then."""
     settings = ServerConfig(**{"port": 0, "model_id": MODEL, "keepalive": 1} | config)
     listening = bind(settings)
     service = Service(settings, sampling)
-    server = Server(service, lambda: llm, MODEL)
+
+    def load() -> Any:
+        assert held is None or held.wait(60)
+        return llm
+
+    server = Server(service, load, MODEL)
     ready = threading.Event()
     server.on_ready = ready.set
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
-    assert ready.wait(20), server.failure
+    assert held is not None or ready.wait(20), server.failure
     try:
         yield Running(url_of(listening), service, server)
     finally:

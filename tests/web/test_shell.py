@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,21 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, llm: LLM) -> N
         visited.check()
 
 
+def test_a_model_that_loads_is_waited_for(browser: Browser, llm: LLM) -> None:
+    held = threading.Event()
+    with serving(llm, page=True, held=held) as server, watched(browser, server.url) as visited:
+        visited.lenient = True
+        page = visited.open()
+        page.get_by_text("The model is being loaded.").wait_for()
+        page.get_by_label("Message", exact=True).fill("Hello")
+        page.keyboard.press("Enter")
+        page.get_by_text("the model is being loaded; again in").wait_for()
+        held.set()
+        page.get_by_role("article", name="Model").get_by_text("first token").wait_for()
+        page.get_by_text("The model is being loaded.").wait_for(state="detached")
+        visited.check()
+
+
 def test_a_server_that_restarts_is_found_again(browser: Browser, llm: LLM) -> None:
     with serving(llm, page=True) as server:
         port = server.address[1]
@@ -181,10 +197,10 @@ def test_a_lost_connection_comes_back_by_itself(through: tuple[Page, Gate]) -> N
 def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None:
     page, gate = through
     gate.cut()
-    page.get_by_text("next try in 4 s").wait_for()
+    page.get_by_text("next try in 8 s").wait_for()
     gate.open()
     page.get_by_role("button", name="Try now").click()
-    page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=3_000)
+    page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=6_000)
 
 
 def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:

@@ -58,7 +58,7 @@ class Watched:
 
     def open(self, path: str = "/") -> Page:
         page = self.context.new_page()
-        page.set_default_timeout(8_000)
+        page.set_default_timeout(20_000)
         page.goto(self.url + path)
         return page
 
