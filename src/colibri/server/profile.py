@@ -10,6 +10,7 @@ from colibri.lab.clock import StepClock, StepRecord, by_phase
 
 if TYPE_CHECKING:
     from colibri.experts.streamed import StreamedExperts
+    from colibri.kernels.layer import Moment
     from colibri.layers.clock import Phase
 
 EVERY = 16  # steps: one of them is listened to, which costs it about a microsecond a boundary
@@ -38,9 +39,9 @@ class SampledClock:
             self._prefill = prefill
             self._clock.begin(prefill, rows)
 
-    def enter(self, phase: Phase, layer: int | None = None) -> None:
+    def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
         if self._listening:
-            self._clock.enter(phase, layer)
+            self._clock.enter(phase, layer, at)
 
     def end(self) -> None:
         if self._listening:
