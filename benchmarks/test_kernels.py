@@ -16,7 +16,7 @@ from colibri.kernels import cpu, packing
 from colibri.kernels.attention import attend
 from colibri.kernels.fp8 import Fp8Matrix, scale_shape
 from colibri.kernels.matmul import matmul
-from colibri.kernels.moe import ExpertLayout, moe_all
+from colibri.kernels.moe import ExpertLayout, ExpertTable, moe_all
 from colibri.kernels.packing import DenseMatrix, Matrix, pack_matrix
 
 RNG = np.random.default_rng(0)
@@ -102,8 +102,9 @@ def test_moe_of_one_token(benchmark: Any, beyond_cache: int, scheme: Any) -> Non
     parts = np.stack([base, base, base + np.uint64(down)], 1).reshape(count, chosen, 3)
     layout, scales = ExpertLayout(scheme, hidden, inner), np.array([mults] * chosen, np.float32)
     routing = np.arange(chosen, dtype=np.int32)[None], np.full((1, chosen), 1 / 8, np.float32)
-    x, turn = normal(1, hidden), itertools.cycle(parts)
-    benchmark(lambda: moe_all(layout, next(turn), scales, *routing, x, 2))
+    tables = [ExpertTable(layout, some, scales, 2) for some in parts]
+    x, turn = normal(1, hidden), itertools.cycle(tables)
+    benchmark(lambda: moe_all(next(turn), *routing, x))
     rate(benchmark, "GB/s", chosen * body.nbytes)
 
 

@@ -67,11 +67,6 @@ void py_swiglu(const In<float, 2>& x, const Projections& gate_up, const Projecti
   swiglu(gate, up, last, limit, x.data(), (int64_t)x.shape(0), down.planes, out.data());
 }
 
-struct RouteRule {
-  std::optional<In<float, 1>> bias;
-  Router router;
-};
-
 RouteRule make_route_rule(int64_t experts, int64_t k, const std::optional<In<float, 1>>& bias, int64_t n_group,
                           int64_t topk_group, bool renormalize, float scale) {
   require(experts > 0 && n_group >= 1 && experts % n_group == 0, "the experts must divide into n_group groups");
@@ -87,23 +82,13 @@ RouteRule make_route_rule(int64_t experts, int64_t k, const std::optional<In<flo
 void py_norm_route(const Floats& x, const Floats& y, bool add, const NormHandle& norm, const Projections& gate,
                    const RouteRule& rule, const Out<int32_t, 2>& ids, const Floats& weights) {
   Stream s = stream_of(x, y, add, norm);
-  Router r = rule.router;
-  const Affine& logits = only(gate, s.norm.n, r.experts, "the router's weight does not fit x and the rule");
-  for (int i = 0; i < 2; i++)
-    require((int64_t)ids.shape((size_t)i) == (i ? r.k : s.rows) && ids.shape((size_t)i) == weights.shape((size_t)i),
-            "ids and weights must be [rows, k]");
+  Routing routing = routing_of(s, gate, rule, ids, weights);
   int64_t bad;
   {
     Released released;
-    Scratch<2> scratch(s.rows * r.experts * (int64_t)sizeof(float));
-    auto* scores = (float*)(void*)scratch.data();
-    Output out[] = {{logits, scores}};
-    normalize(s);
-    project(out, s.y, s.rows, gate.planes);
-    r.logits = scores, r.ids = ids.data(), r.weights = weights.data();
-    bad = route(r, s.rows);
+    bad = norm_route(s, routing);
   }
-  if (bad >= 0) throw nb::value_error(("row " + std::to_string(bad) + ": a router logit is not finite").c_str());
+  refuse_row(bad);
 }
 
 void bind_objects(nb::module_& m) {
@@ -118,9 +103,40 @@ void bind_objects(nb::module_& m) {
 
 }  // namespace
 
+Routing routing_of(const Stream& s, const Projections& gate, const RouteRule& rule, const Out<int32_t, 2>& ids,
+                   const Floats& weights) {
+  Router r = rule.router;
+  const Affine& logits = only(gate, s.norm.n, r.experts, "the router's weight does not fit x and the rule");
+  for (int i = 0; i < 2; i++)
+    require((int64_t)ids.shape((size_t)i) == (i ? r.k : s.rows) && ids.shape((size_t)i) == weights.shape((size_t)i),
+            "ids and weights must be [rows, k]");
+  r.ids = ids.data(), r.weights = weights.data();
+  if (rule.given) rule.given->check(s.rows, r.experts, r.k);
+  return {logits, gate.planes, r, rule.given};
+}
+
+int64_t norm_route(const Stream& s, Routing& routing) {
+  Router& r = routing.router;
+  Scratch<2> scratch(s.rows * r.experts * (int64_t)sizeof(float));
+  auto* scores = (float*)(void*)scratch.data();
+  Output out[] = {{routing.logits, scores}};
+  normalize(s);
+  project(out, s.y, s.rows, routing.planes);
+  r.logits = scores;
+  int64_t bad = route(r, s.rows);
+  if (bad < 0 && routing.given) routing.given->take(s.rows, r.ids, r.weights);
+  return bad;
+}
+
+void refuse_row(int64_t row) {
+  if (row >= 0) throw nb::value_error(("row " + std::to_string(row) + ": a router logit is not finite").c_str());
+}
+
 void bind_layer(nb::module_& m) {
   bind_objects(m);
   bind_grouped(m);
+  bind_routed(m);
+  bind_given(m);
   m.def("project", &py_project, nb::arg("x").noconvert(), nb::arg("ws"), nb::arg("outs").noconvert());
   m.def("norm_project", &py_norm_project, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("add"),
         nb::arg("norm"), nb::arg("ws"), nb::arg("outs").noconvert());

@@ -39,6 +39,39 @@ inline Stream stream_of(const Floats& x, const Floats& y, bool add, const NormHa
   return {x.data(), y.data(), (int64_t)x.shape(0), add, norm.norm};
 }
 
+// Of a bench: rows of a table one after the other, instead of what a rule chooses. No weights: the rule's.
+struct GivenChoices {
+  In<int32_t, 2> ids;
+  std::optional<In<float, 2>> weights;
+  int64_t position = 0;         // of the next rows
+  std::vector<int64_t> places;  // of those of a step with as many, each for itself
+
+  std::vector<int64_t> next(int64_t rows) const;
+  void check(int64_t rows, int64_t experts, int64_t k) const;
+  void take(int64_t rows, int32_t* to_ids, float* to_weights);
+};
+
+struct RouteRule {
+  std::optional<In<float, 1>> bias;
+  Router router;  // without its rows
+  GivenChoices* given = nullptr;
+};
+
+// The choice of a step's rows, checked.
+struct Routing {
+  const Affine& logits;
+  int planes;
+  Router router;
+  GivenChoices* given;
+};
+Routing routing_of(const Stream& s, const Projections& gate, const RouteRule& rule, const Out<int32_t, 2>& ids,
+                   const Floats& weights);
+// Without the GIL: s.y becomes the norm; a row with a logit that is not finite, or -1.
+int64_t norm_route(const Stream& s, Routing& routing);
+void refuse_row(int64_t row);  // unless it is -1
+
 void bind_grouped(nanobind::module_& m);
+void bind_routed(nanobind::module_& m);
+void bind_given(nanobind::module_& m);
 
 }  // namespace coli

@@ -2,103 +2,80 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <vector>
 
-#include "bind_arrays.h"
-#include "pairs.h"
+#include "bind_experts.h"
 
 namespace coli {
+
+void run_experts(const ExpertTable& table, const Named& call, Pairs& pairs, const std::vector<int64_t>* some,
+                 bool by_pair, float* y) {
+  pairs.count(call.ids, call.tokens, call.k, table.count());
+  pairs.build(call.ids, call.weights, call.tokens, call.k, table.parts.data(), (int64_t)table.parts.shape(1),
+              table.multipliers.data(), some);
+  MoeArgs a{};
+  a.scheme = table.scheme, a.hidden = table.hidden, a.inner = table.inner, a.limit = call.limit;
+  a.parts = pairs.parts.data(), a.multipliers = pairs.multipliers.data();
+  a.scales = pairs.scales.data(), a.up_first = table.up_first;
+  a.pair_start = pairs.start.data(), a.pair_row = pairs.row.data(), a.pair_weight = pairs.weight.data();
+  a.pair_out = by_pair ? pairs.place.data() : nullptr;
+  a.y = y, a.x = call.x;
+  if (table.packed) moe_packed(a, call.x, call.tokens, pairs.experts(), pairs.size(), table.planes);
+  else moe_dense(a, pairs.experts(), pairs.size());
+}
+
+int64_t run_all_experts(const ExpertTable& table, const Named& call, float* y) {
+  PairTables pairs(call.tokens * call.k);
+  std::memset(y, 0, sizeof(float) * (size_t)(call.tokens * table.hidden));
+  run_experts(table, call, *pairs, nullptr, false, y);
+  return (*pairs).experts();
+}
+
 namespace {
 
-constexpr int64_t kKeptPairs = 1 << 16;
+ExpertTable make_expert_table(bool packed, int scheme, int64_t hidden, int64_t inner, int64_t up_first,
+                              const In<uint64_t, 2>& parts, const In<float, 2>& multipliers, const In<bool, 1>& at_hand,
+                              int planes) {
+  if (packed) scheme_of(scheme);
+  else require(scheme >= 0 && scheme <= 5, "unknown dense type");
+  bool fp8 = !packed && is_e4m3((Dtype)scheme);
+  require(planes == 1 || planes == 2, "planes must be 1 or 2");
+  require(hidden > 0 && inner > 0, "hidden and inner must be positive");
+  require(parts.shape(1) == (fp8 ? 6 : 3), "parts must be [experts, 3], of fp8 [experts, 6]");
+  require(multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3, "mults must be [experts, 3]");
+  require(at_hand.shape(0) == parts.shape(0), "at_hand must be [experts]");
+  require(up_first >= 0 && up_first < kScaled, "the first row of up must be within a block of 128");
+  return {packed, scheme, hidden, inner, up_first, parts, multipliers, at_hand, planes};
+}
 
-// Tables of small calls are kept, so that decoding does not allocate; those of a long prompt are not.
-class PairTables {
- public:
-  explicit PairTables(int64_t pairs) {
-    static thread_local Pairs kept;
-    tables_ = pairs <= kKeptPairs ? &kept : &own_.emplace();
-  }
-  Pairs& operator*() const { return *tables_; }
-
- private:
-  std::optional<Pairs> own_;
-  Pairs* tables_;
-};
-
-struct Layer {  // the arguments that all calls share
-  bool packed;
-  int scheme;
-  int64_t inner, up_first;
-  float limit;
-  const In<uint64_t, 2>& parts;
-  const In<float, 2>& multipliers;
-  const In<int32_t, 2>& ids;
-  const In<float, 2>& weights;
-  const In<float, 2>& x;
-  int planes;
-
-  int64_t tokens() const { return (int64_t)x.shape(0); }
-  int64_t hidden() const { return (int64_t)x.shape(1); }
-  int64_t k() const { return (int64_t)ids.shape(1); }
-  bool is_fp8() const { return !packed && is_e4m3((Dtype)scheme); }
-
-  void check() const {
-    if (packed) scheme_of(scheme);
-    else require(scheme >= 0 && scheme <= 5, "unknown dense type");
-    require(planes == 1 || planes == 2, "planes must be 1 or 2");
-    require(limit > 0, "the limit must be positive");
-    require(hidden() > 0 && inner > 0, "hidden and inner must be positive");
-    require(parts.shape(1) == (is_fp8() ? 6 : 3), "parts must be [experts, 3], of fp8 [experts, 6]");
-    require(multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3, "mults must be [experts, 3]");
-    require(up_first >= 0 && up_first < kScaled, "the first row of up must be within a block of 128");
-    require(ids.shape(0) == x.shape(0) && weights.shape(0) == x.shape(0) && weights.shape(1) == ids.shape(1),
-            "topk_ids and topk_weights must be [tokens, k]");
-  }
-
-  void run(Pairs& pairs, const std::vector<int64_t>* some, bool by_pair, float* y) const {
-    pairs.count(ids.data(), tokens(), k(), (int64_t)parts.shape(0));
-    pairs.build(ids.data(), weights.data(), tokens(), k(), parts.data(), (int64_t)parts.shape(1), multipliers.data(),
-                some);
-    MoeArgs a{};
-    a.scheme = scheme, a.hidden = hidden(), a.inner = inner, a.limit = limit;
-    a.parts = pairs.parts.data(), a.multipliers = pairs.multipliers.data();
-    a.scales = pairs.scales.data(), a.up_first = up_first;
-    a.pair_start = pairs.start.data(), a.pair_row = pairs.row.data(), a.pair_weight = pairs.weight.data();
-    a.pair_out = by_pair ? pairs.place.data() : nullptr;
-    a.y = y, a.x = x.data();
-    if (packed) moe_packed(a, x.data(), tokens(), pairs.experts(), pairs.size(), planes);
-    else moe_dense(a, pairs.experts(), pairs.size());
-  }
-};
+Named named_of(const ExpertTable& table, const In<int32_t, 2>& ids, const In<float, 2>& weights, const In<float, 2>& x,
+               float limit) {
+  require((int64_t)x.shape(1) == table.hidden, "x must be [tokens, hidden]");
+  require(limit > 0, "the limit must be positive");
+  require(ids.shape(0) == x.shape(0) && weights.shape(0) == x.shape(0) && weights.shape(1) == ids.shape(1),
+          "topk_ids and topk_weights must be [tokens, k]");
+  return {ids.data(), weights.data(), (int64_t)x.shape(0), (int64_t)ids.shape(1), x.data(), limit};
+}
 
 // All of a step's experts at once; returns how many distinct ones there are.
-int64_t py_moe_all(bool packed, int scheme, int64_t inner, int64_t up_first, float limit,
-                   const In<uint64_t, 2>& parts, const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
-                   const In<float, 2>& x, int planes, const Out<float, 2>& y) {
-  Layer layer{packed, scheme, inner, up_first, limit, parts, multipliers, ids, weights, x, planes};
-  layer.check();
+int64_t py_moe_all(const ExpertTable& table, const In<int32_t, 2>& ids, const In<float, 2>& weights,
+                   const In<float, 2>& x, float limit, const Out<float, 2>& y) {
+  Named call = named_of(table, ids, weights, x, limit);
   require(y.shape(0) == x.shape(0) && y.shape(1) == x.shape(1), "y has the wrong shape");
   Released released;
-  PairTables tables((int64_t)ids.size());
-  std::memset(y.data(), 0, sizeof(float) * y.size());
-  layer.run(*tables, nullptr, false, y.data());
-  return (*tables).experts();
+  return run_all_experts(table, call, y.data());
 }
 
 // Some of a step's experts: into a row a pair, or added to y.
-void py_moe_some(bool packed, int scheme, int64_t inner, int64_t up_first, float limit, const In<uint64_t, 2>& parts,
-                 const In<float, 2>& multipliers, const In<int32_t, 2>& ids, const In<float, 2>& weights,
-                 const std::vector<int64_t>& experts, const In<float, 2>& x, int planes, const Out<float, 2>& y,
+void py_moe_some(const ExpertTable& table, const In<int32_t, 2>& ids, const In<float, 2>& weights,
+                 const std::vector<int64_t>& experts, const In<float, 2>& x, float limit, const Out<float, 2>& y,
                  bool by_pair) {
-  Layer layer{packed, scheme, inner, up_first, limit, parts, multipliers, ids, weights, x, planes};
-  layer.check();
+  Named call = named_of(table, ids, weights, x, limit);
   require(y.shape(0) >= (by_pair ? ids.size() : x.shape(0)) && y.shape(1) == x.shape(1), "y has the wrong shape");
   if (experts.empty()) return;
   Released released;
-  PairTables tables((int64_t)ids.size());
-  layer.run(*tables, &experts, by_pair, y.data());
+  PairTables pairs((int64_t)ids.size());
+  run_experts(table, call, *pairs, &experts, by_pair, y.data());
 }
 
 std::vector<int64_t> py_experts_of(const In<int32_t, 2>& ids, int64_t num_experts) {
@@ -134,13 +111,14 @@ void py_combine(const In<float, 2>& pairs, const In<int32_t, 2>& ids, const In<f
 }  // namespace
 
 void bind_moe(nb::module_& m) {
-  m.def("moe_all", &py_moe_all, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("up_first"),
-        nb::arg("limit"), nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
-        nb::arg("topk_weights").noconvert(), nb::arg("x").noconvert(), nb::arg("planes"), nb::arg("y").noconvert());
-  m.def("moe_some", &py_moe_some, nb::arg("packed"), nb::arg("scheme"), nb::arg("inner"), nb::arg("up_first"),
-        nb::arg("limit"), nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(), nb::arg("topk_ids").noconvert(),
-        nb::arg("topk_weights").noconvert(), nb::arg("experts"), nb::arg("x").noconvert(), nb::arg("planes"),
-        nb::arg("y").noconvert(), nb::arg("by_pair"));
+  nb::class_<ExpertTable>(m, "ExpertTable");
+  m.def("expert_table", &make_expert_table, nb::arg("packed"), nb::arg("scheme"), nb::arg("hidden"), nb::arg("inner"),
+        nb::arg("up_first"), nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(),
+        nb::arg("at_hand").noconvert(), nb::arg("planes"));
+  m.def("moe_all", &py_moe_all, nb::arg("table"), nb::arg("topk_ids").noconvert(), nb::arg("topk_weights").noconvert(),
+        nb::arg("x").noconvert(), nb::arg("limit"), nb::arg("y").noconvert());
+  m.def("moe_some", &py_moe_some, nb::arg("table"), nb::arg("topk_ids").noconvert(), nb::arg("topk_weights").noconvert(),
+        nb::arg("experts"), nb::arg("x").noconvert(), nb::arg("limit"), nb::arg("y").noconvert(), nb::arg("by_pair"));
   m.def("experts_of", &py_experts_of, nb::arg("topk_ids").noconvert(), nb::arg("num_experts"));
   m.def("combine", &py_combine, nb::arg("pairs").noconvert(), nb::arg("topk_ids").noconvert(),
         nb::arg("topk_weights").noconvert(), nb::arg("y").noconvert());

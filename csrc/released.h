@@ -9,11 +9,26 @@ namespace coli {
 
 inline thread_local int64_t t_native_ns = 0;  // this thread's, over all calls
 
+// A time of the clock that CallTime reads, and what this thread had spent in kernels by then.
+struct Moment {
+  int64_t wall_ns, native_ns;
+};
+
+inline int64_t nanoseconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
+}
+
+inline Moment moment() { return {nanoseconds(std::chrono::steady_clock::now().time_since_epoch()), t_native_ns}; }
+
 class CallTime {
  public:
   ~CallTime() {
-    auto spent = std::chrono::steady_clock::now() - begin_;
-    t_native_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
+    t_native_ns += nanoseconds(std::chrono::steady_clock::now() - begin_);
+  }
+  // Where a call goes over from one thing to another.
+  Moment moment() const {
+    auto now = std::chrono::steady_clock::now();
+    return {nanoseconds(now.time_since_epoch()), t_native_ns + nanoseconds(now - begin_)};
   }
 
  private:

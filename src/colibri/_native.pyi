@@ -10,6 +10,7 @@ _F32 = npt.NDArray[np.float32]
 _F64 = npt.NDArray[np.float64]
 _I32 = npt.NDArray[np.int32]
 _I64 = npt.NDArray[np.int64]
+_Bool = npt.NDArray[np.bool_]
 _U8 = npt.NDArray[np.uint8]
 _U64 = npt.NDArray[np.uint64]
 _Weights = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16)
@@ -24,7 +25,7 @@ def use_path(name: str) -> None: ...
 
 # Measuring.
 
-def native_nanoseconds() -> int: ...  # spent in kernels by calls of this thread
+def moment() -> tuple[int, int]: ...  # of a clock, and of this thread in kernels; nanoseconds
 def stream_read(data: _U64) -> int: ...
 
 # The readers of experts. A job: (tag, layer or -1 if demanded, memory, spans). A span: (descriptor,
@@ -62,33 +63,30 @@ def embed(ids: _I64, w: Matrix, out: _F32) -> None: ...
 def fp8_matrix(codes: _U8, scales: _Weights, first: int) -> Matrix: ...
 def matmul(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
 def matmul_heads(x: _F32, w: Matrix, planes: int, out: _F32) -> None: ...
-def moe_all(
+
+class ExpertTable: ...  # keeps its arrays alive
+
+def expert_table(
     packed: bool,
     scheme: int,
+    hidden: int,
     inner: int,
     up_first: int,
-    limit: float,
     parts: _U64,
     multipliers: _F32,
-    topk_ids: _I32,
-    topk_weights: _F32,
-    x: _F32,
+    at_hand: _Bool,
     planes: int,
-    y: _F32,
+) -> ExpertTable: ...
+def moe_all(
+    table: ExpertTable, topk_ids: _I32, topk_weights: _F32, x: _F32, limit: float, y: _F32
 ) -> int: ...
 def moe_some(
-    packed: bool,
-    scheme: int,
-    inner: int,
-    up_first: int,
-    limit: float,
-    parts: _U64,
-    multipliers: _F32,
+    table: ExpertTable,
     topk_ids: _I32,
     topk_weights: _F32,
     experts: Sequence[int],
     x: _F32,
-    planes: int,
+    limit: float,
     y: _F32,
     by_pair: bool,
 ) -> None: ...
@@ -148,6 +146,16 @@ def route_rule(
     renormalize: bool,
     scale: float,
 ) -> RouteRule: ...
+
+class GivenChoices:
+    position: int
+    places: list[int]
+    def __init__(self) -> None: ...
+    def set(self, ids: _I32, weights: _F32 | None) -> None: ...
+    def next(self, rows: int) -> list[int]: ...
+    def take(self, ids: _I32, weights: _F32) -> None: ...
+
+def given_rule(rule: RouteRule, given: GivenChoices) -> RouteRule: ...
 def project(x: _F32, ws: Projections, outs: Sequence[_F32]) -> None: ...
 def norm_project(
     x: _F32, y: _F32, add: bool, norm: Norm, ws: Projections, outs: Sequence[_F32]
@@ -166,6 +174,22 @@ def norm_route(
     ids: _I32,
     weights: _F32,
 ) -> None: ...
+
+class RoutedExperts: ...
+
+def routed_experts(
+    gate: Projections, rule: RouteRule, table: ExpertTable, limit: float
+) -> RoutedExperts: ...
+def norm_moe(
+    x: _F32,
+    y: _F32,
+    add: bool,
+    norm: Norm,
+    experts: RoutedExperts,
+    ids: _I32,
+    weights: _F32,
+    out: _F32,
+) -> tuple[int, tuple[int, int]]: ...  # experts run, moment of the choice
 
 # The delta rule, wrapped by kernels/delta.py.
 

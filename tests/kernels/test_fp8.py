@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from colibri.kernels.fp8 import SCALED, Fp8Matrix, scale_shape
 from colibri.kernels.layer import Projector
 from colibri.kernels.matmul import embed, matmul, matmul_heads
-from colibri.kernels.moe import FP8_SCHEMES, ExpertLayout, moe_all, moe_some
+from colibri.kernels.moe import FP8_SCHEMES, ExpertLayout, ExpertTable, moe_all, moe_some
 from colibri.kernels.packing import DenseMatrix, NonFiniteError, check_fp8, decode_fp8, pack_matrix
 from colibri.kernels.reference import fp8 as reference
 
@@ -201,11 +201,11 @@ def test_experts_have_the_bits_of_their_float32_values(seed, tokens, hidden, inn
     ones = np.ones((3, 3), np.float32)
 
     def whole(layout, parts):
-        return moe_all(layout, parts, ones, ids, weights, x, 2)[0]
+        return moe_all(ExpertTable(layout, parts, ones, 2), ids, weights, x)[0]
 
     def pairs(layout, parts):
         y, named = np.zeros((ids.size, hidden), np.float32), np.unique(ids).tolist()
-        moe_some(layout, parts, ones, ids, weights, named, x, 2, y, True)
+        moe_some(ExpertTable(layout, parts, ones, 2), ids, weights, named, x, y, True)
         return y
 
     for call in (whole, pairs):
@@ -217,9 +217,9 @@ def test_addresses_of_scales_are_asked_for():
     ids, one = np.zeros((1, 1), np.int32), np.ones((1, 1), np.float32)
     x, ones = activations(1, 1, 40), np.ones((2, 3), np.float32)
     with pytest.raises(ValueError, match=r"fp8 \[experts, 6\]"):
-        moe_all(layout, np.ascontiguousarray(parts[:, :3]), ones, ids, one, x, 2)
+        ExpertTable(layout, np.ascontiguousarray(parts[:, :3]), ones, 2)
     parts[0, 5] = 0
     with pytest.raises(ValueError, match="address"):
-        moe_all(layout, parts, ones, ids, one, x, 2)
+        moe_all(ExpertTable(layout, parts, ones, 2), ids, one, x)
     with pytest.raises(ValueError, match="within a block"):
-        moe_all(ExpertLayout(layout.scheme, 40, 40, 128), parts, ones, ids, one, x, 2)
+        ExpertTable(ExpertLayout(layout.scheme, 40, 40, 128), parts, ones, 2)

@@ -9,7 +9,7 @@ from variants import bits, every_way
 
 from colibri.container.spec import body_bytes
 from colibri.kernels import packing
-from colibri.kernels.moe import ExpertLayout, combine, experts_of, moe_all, moe_some
+from colibri.kernels.moe import ExpertLayout, ExpertTable, combine, experts_of, moe_all, moe_some
 from colibri.kernels.reference import matmul as reference
 
 PACKED = ("int3-gs64", "int4-gs64", "int8-gs64")
@@ -23,6 +23,9 @@ class Experts:
     records: list[np.ndarray]  # keep the memory alive
     parts: np.ndarray
     mults: np.ndarray
+
+    def table(self, planes=2):
+        return ExpertTable(self.layout, self.parts, self.mults, planes)
 
     def twin(self, expert, x, planes, limit=np.inf):
         def product(x, w, i, rows):
@@ -123,7 +126,7 @@ def run(e, r, x, planes=2, start_from=None, experts=None, by_pair=False, limit=n
     rows = r.ids.size if by_pair else len(x)
     y = np.zeros((rows, e.layout.hidden), np.float32) if start_from is None else start_from.copy()
     experts = r.named if experts is None else experts
-    moe_some(e.layout, e.parts, e.mults, r.ids, r.weights, experts, x, planes, y, by_pair, limit)
+    moe_some(e.table(planes), r.ids, r.weights, experts, x, y, by_pair, limit)
     return y
 
 
@@ -177,8 +180,7 @@ def test_a_limit_holds_what_comes_from_gate_and_up(scheme):
     for i in r.named:
         row, place = r.pairs_of(i)
         np.testing.assert_allclose(alone[place], e.twin(i, x[row], 2, limit), atol=1e-4)
-    tables = e.parts, e.mults, r.ids, r.weights
-    whole = every_way(lambda: moe_all(e.layout, *tables, x, 2, limit)[0])
+    whole = every_way(lambda: moe_all(e.table(), r.ids, r.weights, x, limit)[0])
     np.testing.assert_array_equal(bits(whole), bits(combined(r, alone)))
     assert np.abs(whole - run(e, r, x)).max() > 0.01
     x[2, 3] = np.nan
@@ -285,7 +287,7 @@ def test_contradictory_arguments_are_refused():
     attempt("tokens, k", weights=r.weights[:, :0])
     attempt("no row names", experts=[2])
     attempt("no row names", experts=[-1])
-    attempt("tokens", x=activations(6, 4, 65))
+    attempt("tokens, hidden", x=activations(6, 4, 65))
     attempt("planes", planes=0)
     attempt("y has the wrong shape", start_from=np.zeros((4, 63), np.float32))
     attempt("y has the wrong shape", start_from=np.zeros((3, 64), np.float32))
@@ -330,10 +332,9 @@ def small_of(r):
 @pytest.mark.parametrize("rows", [1, 5])
 def test_all_at_once_has_the_bits_of_the_accumulating_form(scheme, rows):
     e, r, x = make_experts(3, 7, 72, 40, scheme), route(rows, rows, 7, 3), activations(3, rows, 72)
-    tables = e.parts, e.mults, r.ids, r.weights
-    y = every_way(lambda: moe_all(e.layout, *tables, x, 2)[0])
+    y = every_way(lambda: moe_all(e.table(), r.ids, r.weights, x)[0])
     assert (bits(y) == bits(run(e, r, x))).all()
-    assert moe_all(e.layout, *tables, x, 2)[1] == len(r.named)
+    assert moe_all(e.table(), r.ids, r.weights, x)[1] == len(r.named)
 
 
 @pytest.mark.parametrize(
@@ -344,6 +345,5 @@ def test_all_at_once_refuses_what_it_cannot_run(ids, message):
     experts = make_experts(0, 4, 64, 64, "f32")
     experts.parts[3] = 0
     x, weights = np.ones((1, 64), "f4"), np.ones((1, 2), "f4")
-    tables = experts.parts, experts.mults
     with pytest.raises(ValueError, match=message):
-        moe_all(experts.layout, *tables, np.array(ids, np.int32), weights, x, 2)
+        moe_all(experts.table(), np.array(ids, np.int32), weights, x)

@@ -20,12 +20,11 @@ class Multiplier:
         topk_ids: Ids,
         topk_weights: Floats,
         x: Floats,
-        planes: int,
         limit: float,
     ) -> None:
-        self._stage = stage
+        self._table = stage.table
         self._ids, self._weights = topk_ids, topk_weights
-        self._x, self._planes, self._limit = x, planes, limit
+        self._x, self._limit = x, limit
 
     def some_pairs(self, experts: list[int], outputs: Floats) -> None:
         """outputs[p] = output of pair p's expert, for the pairs of some of the experts."""
@@ -44,6 +43,5 @@ class Multiplier:
         self._moe(experts, y, by_pair=False)
 
     def _moe(self, experts: list[int], y: Floats, by_pair: bool) -> None:
-        stage = self._stage
-        tables = stage.parts, stage.multipliers, self._ids, self._weights
-        moe_some(stage.layout, *tables, experts, self._x, self._planes, y, by_pair, self._limit)
+        rows = self._ids, self._weights, experts, self._x
+        moe_some(self._table, *rows, y, by_pair, self._limit)

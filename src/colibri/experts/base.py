@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from colibri.kernels.moe import ExpertTable
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
@@ -55,6 +57,24 @@ class ExpertExecutor(Protocol):
 
     def expire(self) -> None:
         """Takes all hints back: reads that have not begun do not begin."""
+        ...
+
+
+@runtime_checkable
+class LocalExecutor(ExpertExecutor, Protocol):
+    """An executor whose experts lie in this process's memory, so that router and experts can be one
+    kernel's call: where settled() says so, of a call whose experts are all at hand; instead of
+    run(), and followed by ran().
+    """
+
+    def table(self, layer: int) -> ExpertTable: ...
+
+    def settled(self, layer: int) -> bool:
+        """Whether nothing has to be done before the layer's experts are run."""
+        ...
+
+    def ran(self, layer: int, topk_ids: Ids, named: int) -> None:
+        """A kernel has run the experts of topk_ids [tokens, k], so many distinct ones."""
         ...
 
 

@@ -13,12 +13,13 @@ from colibri.experts.cache.arena import Arena
 from colibri.experts.cache.layer import LayerCache
 from colibri.experts.cache.narrow import Kept, narrow_into
 from colibri.experts.reads.job import Job
+from colibri.kernels.moe import ExpertTable
 
 _MULTIPLIERS = Struct("=3f")  # a row of the table
 
 
 class LayerStage:
-    """The cache of one layer with the tables that the kernel reads, valid where resident."""
+    """The cache of one layer with the table that the kernels read, valid where resident."""
 
     def __init__(
         self,
@@ -27,16 +28,19 @@ class LayerStage:
         cache: LayerCache,
         arena: Arena,
         verify: bool,
+        planes: int,
     ) -> None:
         self.source = source
         self.kept = kept
-        self.layout = kept.layout
         self.cache = cache
-        self.parts: NDArray[np.uint64] = np.zeros(
+        self._parts: NDArray[np.uint64] = np.zeros(
             (source.num_experts, kept.layout.num_parts), np.uint64
         )
         self._row = Struct(f"={kept.layout.num_parts}Q")
-        self.multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
+        self._multipliers: NDArray[np.float32] = np.ones((source.num_experts, 3), np.float32)
+        self.table = ExpertTable(
+            kept.layout, self._parts, self._multipliers, planes, cache.resident
+        )
         self.guesses: list[Guess] = []  # until the next call
         self._arena = arena
         self._verify = verify
@@ -85,9 +89,9 @@ class LayerStage:
     def _set_tables(self, job: Job) -> None:
         address = self._arena.address(self.cache.slot(job.expert))
         addresses = [address + offset for offset in self.kept.parts(job.expert)]
-        self._row.pack_into(self.parts.data, self._row.size * job.expert, *addresses)
+        self._row.pack_into(self._parts.data, self._row.size * job.expert, *addresses)
         _MULTIPLIERS.pack_into(
-            self.multipliers.data, _MULTIPLIERS.size * job.expert, *job.multipliers
+            self._multipliers.data, _MULTIPLIERS.size * job.expert, *job.multipliers
         )
 
     def _check(self, expert: int, slot: memoryview, where: str) -> Multipliers:

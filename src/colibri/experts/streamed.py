@@ -38,7 +38,7 @@ from colibri.experts.traffic import Traffic
 from colibri.experts.usage.pins import CachedLayer
 from colibri.experts.walks import in_any_order, in_ascending_order, is_walked_in_order
 from colibri.experts.weights import Weights, weighted_sources
-from colibri.kernels.moe import experts_of, moe_all
+from colibri.kernels.moe import ExpertTable, experts_of, moe_all
 
 Note = Callable[[int, Ids], None]
 
@@ -90,7 +90,7 @@ class StreamedExperts:
         experts = {n: layer.num_experts for n, layer in layers.items()}
         caches = make_caches(experts, sizes, capacities, policy, scope, self._arena.take)
         self._stages = {
-            n: LayerStage(layers[n], slots[n], cache, self._arena, verify)
+            n: LayerStage(layers[n], slots[n], cache, self._arena, verify, planes)
             for n, cache in caches.items()
         }
         buffers = buffers_of(self._arena, layers, readers, cache_bits)
@@ -109,7 +109,6 @@ class StreamedExperts:
         self._unsettled = False  # broken off, or just now at work
         self._hinted = False
         self._running: LayerStage | None = None
-        self._planes = planes
         self._cancelled = cancelled
         self._note = self._own_note = note
         self._held: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
@@ -137,11 +136,27 @@ class StreamedExperts:
             y = self._all_at_hand(stage, x, topk_ids, topk_weights, meanwhile, limit)
         else:
             experts = experts_of(topk_ids, stage.source.num_experts)
-            multiplier = Multiplier(stage, topk_ids, topk_weights, x, self._planes, limit)
+            multiplier = Multiplier(stage, topk_ids, topk_weights, x, limit)
             outputs = self._outputs(topk_ids.size, x.shape[1])
             y = self._stream(stage, multiplier, experts, outputs, meanwhile)
         self._note(layer, topk_ids)
         return y
+
+    def table(self, layer: int) -> ExpertTable:
+        """As LocalExecutor.table."""
+        return self._stage(layer).table
+
+    def settled(self, layer: int) -> bool:
+        """As LocalExecutor.settled: neither reads nor guesses wait for the layer's call."""
+        stage = self._stages.get(layer)
+        return not (stage is None or self._unsettled or self._ahead or stage.guesses)
+
+    def ran(self, layer: int, topk_ids: Ids, named: int) -> None:
+        """As LocalExecutor.ran."""
+        cache = self._stages[layer].cache
+        cache.demand_resident(topk_ids)
+        cache.hits += named
+        self._note(layer, topk_ids)
 
     def listen(self, note: Note | None) -> None:
         """Beside the constructor's `note` this one is told too, until another or None is given.
@@ -334,8 +349,7 @@ class StreamedExperts:
         self._running = stage  # no hint may take a slot of this layer now
         try:
             meanwhile()
-            tables = stage.parts, stage.multipliers, topk_ids, topk_weights
-            y, named = moe_all(stage.layout, *tables, x, self._planes, limit)
+            y, named = moe_all(stage.table, topk_ids, topk_weights, x, limit)
         finally:
             self._running = None
         stage.cache.hits += named

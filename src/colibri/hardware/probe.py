@@ -53,8 +53,8 @@ def rss_bytes() -> int:
 def resident_bytes(process: str | int, root: Path = Path("/")) -> int:
     """Of a process by its number; 0 where the system does not say. Cheap: asked while decoding."""
     try:
-        fields = (root / "proc" / str(process) / "statm").read_bytes().split()
-        return int(fields[1]) * mmap.PAGESIZE
+        with open(f"{root}/proc/{process}/statm", "rb", buffering=0) as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
     except (OSError, IndexError, ValueError):
         return 0
 

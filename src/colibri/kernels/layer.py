@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.kernels.moe import ExpertTable
 from colibri.kernels.packing import Matrix
 from colibri.kernels.routing import Choice
 
@@ -22,6 +23,8 @@ Norm = _native.Norm
 RouteRule = _native.RouteRule
 KeyValues = _native.KeyValues
 StepRows = _native.StepRows
+GivenChoices = _native.GivenChoices
+Moment = tuple[int, int]  # as _native.moment()
 
 norm = _native.norm  # (weight [n], eps): an RMS norm over rows of n
 # (keys, values): the buffers [capacity, kv_heads, dim] of a cache, and its `length`.
@@ -29,6 +32,8 @@ key_values = _native.key_values
 # (positions [rows], stops, cos, sin [rows, half], caches): the rows of a step, sequence after
 # sequence, each up to its stop and at consecutive positions; each one's caches by layer.
 step_rows = _native.step_rows
+# (rule, given): choices that come from a table, row after row; weights are the rule's unless given.
+given_rule = _native.given_rule
 
 
 class Projector:
@@ -139,3 +144,27 @@ def norm_route(
     ids, weights = np.empty((len(x), k), np.int32), np.empty((len(x), k), np.float32)
     _native.norm_route(x, normed, y is not None, norm, gate.native, rule, ids, weights)
     return normed, (ids, weights)
+
+
+class RoutedExperts:
+    """A layer's second half: router and experts."""
+
+    def __init__(
+        self, gate: Projector, rule: RouteRule, k: int, table: ExpertTable, limit: float
+    ) -> None:
+        self._native = _native.routed_experts(gate.native, rule, table.native, limit)
+        self._k = k
+
+    def __call__(self, x: F32, y: F32 | None, norm: Norm) -> tuple[F32, Choice, F32, int, Moment]:
+        """The norm of x + y and its choice, as `norm_route`; and if all experts chosen are at hand
+        what `moe_all` gives for them: their sum, how many they are, and when they were chosen.
+
+        How many is 0 if an expert was not at hand; there is no sum then.
+        """
+        rows, k = len(x), self._k
+        normed, out = np.empty_like(x) if y is None else y, np.empty(x.shape, np.float32)
+        ids, weights = np.empty((rows, k), np.int32), np.empty((rows, k), np.float32)
+        named, chosen = _native.norm_moe(
+            x, normed, y is not None, norm, self._native, ids, weights, out
+        )
+        return normed, (ids, weights), out, named, chosen

@@ -19,6 +19,7 @@ from colibri import _native
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
 
 # With float32, bf16 or ue8m0 scales.
 Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-bf16", "fp8-e4m3-b128-ue8m0"]
@@ -62,54 +63,50 @@ class ExpertLayout:
         return 6 if self.is_fp8 else 3
 
 
+class ExpertTable:
+    """The experts of a layer: where each lies, and whether it is at hand.
+
+    parts [num_experts, num_parts]: addresses; packed: (record, record, first down block), dense:
+    (gate, up, down, and of fp8 their scales); 0: none. mults [num_experts, 3]: multipliers of gate,
+    up, down. at_hand [num_experts]: which ones norm_moe may run; None: all. planes: 1 or 2, of
+    packed experts. The arrays may change between calls; the caller keeps the memory of experts that
+    are run alive and unchanged during the call.
+    """
+
+    def __init__(
+        self,
+        layout: ExpertLayout,
+        parts: U64,
+        mults: F32,
+        planes: int,
+        at_hand: Bools | None = None,
+    ) -> None:
+        packed, code = _CODES[layout.scheme]
+        if at_hand is None:
+            at_hand = np.ones(len(parts), np.bool_)
+        sizes = layout.hidden, layout.inner, layout.up_first
+        self.native = _native.expert_table(packed, code, *sizes, parts, mults, at_hand, planes)
+
+
 def moe_all(
-    layout: ExpertLayout,
-    parts: U64,
-    mults: F32,
-    topk_ids: I32,
-    topk_weights: F32,
-    x: F32,
-    planes: int,
-    limit: float = math.inf,
+    table: ExpertTable, topk_ids: I32, topk_weights: F32, x: F32, limit: float = math.inf
 ) -> tuple[F32, int]:
     """All experts that the rows of x [T, hidden] name: y [T, hidden], and how many they are.
 
-    An expert is down(silu(gate x) * (up x)). parts [num_experts, num_parts]: addresses; packed:
-    (record, record, first down block), dense: (gate, up, down, and of fp8 their scales); 0 where an
-    expert is not at hand (ValueError if it is named). The caller keeps that memory alive and
-    unchanged during the call. mults [num_experts, 3]: multipliers of gate, up, down. topk_ids,
-    topk_weights [T, k], ids of a row distinct. planes: 1 or 2, of packed experts. limit: of SwiGLU,
-    as of ops.silu_mul.
+    An expert is down(silu(gate x) * (up x)). topk_ids, topk_weights [T, k], ids of a row distinct.
+    limit: of SwiGLU, as of ops.silu_mul. ValueError: an expert is named that has no address.
     """
-    packed, code = _CODES[layout.scheme]
-    _check(layout, x)
     y = np.empty_like(x)
-    named = _native.moe_all(
-        packed,
-        code,
-        layout.inner,
-        layout.up_first,
-        limit,
-        parts,
-        mults,
-        topk_ids,
-        topk_weights,
-        x,
-        planes,
-        y,
-    )
+    named = _native.moe_all(table.native, topk_ids, topk_weights, x, limit, y)
     return y, named
 
 
 def moe_some(
-    layout: ExpertLayout,
-    parts: U64,
-    mults: F32,
+    table: ExpertTable,
     topk_ids: I32,
     topk_weights: F32,
     experts: Sequence[int],
     x: F32,
-    planes: int,
     y: F32,
     by_pair: bool,
     limit: float = math.inf,
@@ -119,11 +116,7 @@ def moe_some(
     by_pair: y[t * k + j] = output of expert topk_ids[t, j], unweighted, for `combine`; y has T * k
     rows or more. Else y [T, hidden] += the weighted outputs; calls in ascending expert id.
     """
-    packed, code = _CODES[layout.scheme]
-    _check(layout, x)
-    tables = parts, mults, topk_ids, topk_weights
-    inner, first = layout.inner, layout.up_first
-    _native.moe_some(packed, code, inner, first, limit, *tables, experts, x, planes, y, by_pair)
+    _native.moe_some(table.native, topk_ids, topk_weights, experts, x, limit, y, by_pair)
 
 
 def combine(pairs: F32, topk_ids: I32, topk_weights: F32, y: F32) -> None:
@@ -137,8 +130,3 @@ def combine(pairs: F32, topk_ids: I32, topk_weights: F32, y: F32) -> None:
 def experts_of(topk_ids: I32, num_experts: int) -> list[int]:
     """The experts that the rows name, ascending. ValueError: out of range, or twice in a row."""
     return _native.experts_of(topk_ids, num_experts)
-
-
-def _check(layout: ExpertLayout, x: F32) -> None:
-    if x.ndim != 2 or x.shape[1] != layout.hidden:
-        raise ValueError(f"x must be [tokens, {layout.hidden}], not {x.shape}")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from colibri.kernels.layer import KeyValues
 from colibri.kvcache.base import LayerCache
 
 
@@ -10,11 +11,15 @@ class SequenceState:
     def __init__(self, layers: Sequence[LayerCache]) -> None:
         self.layers = tuple(layers)
         self.kernels = [layer.kernel for layer in self.layers]
+        # What knows a layer's length first hand: asked several times a token, in every layer.
+        self._counts = [
+            layer.kernel if isinstance(layer.kernel, KeyValues) else layer for layer in self.layers
+        ]
 
     @property
     def length(self) -> int:
         """Positions every layer has. Layers differ only inside a step, or after one that failed."""
-        return min(layer.length for layer in self.layers)
+        return min([counted.length for counted in self._counts])
 
     @property
     def trimmable(self) -> bool:

@@ -1,18 +1,18 @@
 """A clock that listens to the model's steps and says afterwards where their time went.
 
 Native time within a phase is the phase's; the wait for the disk is `expert_wait`; all other wall
-time (interpreter, NumPy, the GIL) is `python`. Three readings a boundary, about a microsecond.
+time (interpreter, NumPy, the GIL) is `python`. Two readings a boundary, about a microsecond.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from colibri import _native
 from colibri.experts.streamed import StreamedExperts
+from colibri.kernels.layer import Moment
 from colibri.lab.counters import Counters
 from colibri.layers.clock import Phase
 
@@ -118,18 +118,11 @@ class StepClock:
         self.records.append(StepRecord(prefill, rows, self._marks))
         self.enter("other", -1)
 
-    def enter(self, phase: Phase, layer: int | None = None) -> None:
+    def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
         if layer is not None:
             self._layer = layer
-        self._marks.append(
-            (
-                phase,
-                self._layer,
-                time.perf_counter_ns(),
-                _native.native_nanoseconds(),
-                self._waited(),
-            )
-        )
+        wall, native = at or _native.moment()
+        self._marks.append((phase, self._layer, wall, native, self._waited()))
 
     def end(self) -> None:
         self.enter("other", -1)

@@ -175,7 +175,7 @@ def measure(
         plan=llm.plan,
         load_line=llm.load_line,
         load_seconds=load_seconds,
-        experts_per_token={w.layer: w.k for w in kit.watched},
+        experts_per_token={r.layer: r.k for r in kit.routers},
         answers=answers,
         together=bench.together,
         peak_rss_bytes=peak,
@@ -257,7 +257,8 @@ class _Bench:
         self._llm.restart_trace()
         ttft = self._llm.generate(prompt, self._params).ttft_seconds
         records = self._clock.take()
-        touched = {w.layer: int(w.touched.sum()) for w in self._kit.watched}
+        prompt_tokens = self._workload.prompt_tokens
+        touched = {r.layer: r.touched(prompt_tokens) for r in self._kit.routers}
         prefill = [r for r in records if r.prefill]
         return Answered(ttft, prefill, [r for r in records if not r.prefill], touched)
 

@@ -2,6 +2,8 @@
 
 from typing import Literal, Protocol
 
+from colibri.kernels.layer import Moment
+
 Phase = Literal[
     "attention", "dense", "route", "experts", "shared_expert", "head", "sampling", "other"
 ]
@@ -14,8 +16,9 @@ class Clock(Protocol):
         """A step begins: a token of every answer, and with `prefill` chunks of prompts beside."""
         ...
 
-    def enter(self, phase: Phase, layer: int | None = None) -> None:
-        """`layer` None: the one before; -1: outside the layers."""
+    def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
+        """`layer` None: the one before; -1: outside the layers. `at`: when it began, within the
+        kernel's call that has just ended; None: now."""
         ...
 
     def end(self) -> None:
@@ -29,7 +32,7 @@ class NoClock:
     def begin(self, prefill: bool, rows: int) -> None:
         pass
 
-    def enter(self, phase: Phase, layer: int | None = None) -> None:
+    def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
         pass
 
     def end(self) -> None:

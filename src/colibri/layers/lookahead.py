@@ -76,6 +76,7 @@ class Lookahead:
     ) -> None:
         self._experts = experts
         self._later = later
+        self._guessed = sorted({t.moe.layer for targets in later.values() for t in targets})
         self._depth = depth
         self._clock = clock
         self.trial = Trial()
@@ -93,7 +94,8 @@ class Lookahead:
         self._hinted, self._last = [], None
         if not self._decoding:
             self.votes.begin()
-        if not self._decoding or self._way != "idle":
+        idle = self._decoding and self._way == "idle"
+        if not idle and not all(map(self._experts.complete, self._guessed)):
             step.guess = partial(self._guess, step, x)
         begin = self._clock()
         try:

@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.experts.base import ExpertExecutor
+from colibri.experts.base import ExpertExecutor, LocalExecutor
 from colibri.kernels import ops
-from colibri.kernels.layer import Projector, RouteRule, norm_route
+from colibri.kernels.layer import Projector, RoutedExperts, RouteRule, norm_route
 from colibri.kernels.routing import Choice
 from colibri.layers.linear import Linear, Projections
 from colibri.layers.mlp import SwiGLU
@@ -34,25 +34,41 @@ class MoE:
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         step.clock.enter("route")
+        fused, named = self._fused, 0
         try:
-            x, (topk_ids, topk_weights) = self._route(x, y, norm)
+            if fused and step.guess is None and fused.executor.settled(self.layer):
+                x, choice, out, named, chosen = fused.kernel(x, y, norm.kernel)
+            else:
+                x, choice = self._route(x, y, norm)
         except ValueError as error:
             raise not_finite(self.layer, error) from error
-        step.clock.enter("experts")
+        if fused is None or not named:
+            step.clock.enter("experts")
+            return self._run(x, choice, step)
+        step.clock.enter("experts", at=chosen)
+        fused.executor.ran(self.layer, choice[0], named)
+        if self.shared is not None:
+            step.clock.enter("shared_expert")
+            out += self._shared(x)
+        return out
+
+    def _run(self, x: F32, choice: Choice, step: Step) -> F32:
+        """By the executor: some experts may be missing, or guesses are to be made."""
         if self.shared is None and step.guess is None:
-            return self.experts.run(self.layer, x, topk_ids, topk_weights, limit=self.limit)
+            return self.experts.run(self.layer, x, *choice, limit=self.limit)
         shared = None
 
         def meanwhile() -> None:
             nonlocal shared
-            step.clock.enter("shared_expert")
-            shared = self._shared(x)
+            if self.shared is not None:
+                step.clock.enter("shared_expert")
+                shared = self._shared(x)
             if step.guess is not None:
                 step.clock.enter("route")
                 step.guess(self.layer, shared)
             step.clock.enter("experts")
 
-        y = self.experts.run(self.layer, x, topk_ids, topk_weights, meanwhile, self.limit)
+        y = self.experts.run(self.layer, x, *choice, meanwhile, self.limit)
         if shared is not None:
             y += shared
         return y
@@ -67,6 +83,16 @@ class MoE:
         return normed, choice if chosen is None else chosen(*choice)
 
     @cached_property
+    def _fused(self) -> "_Fused | None":
+        """Where the choice is the rule's own."""
+        if self._ruled is None or self._ruled[1] is not None:
+            return None
+        if not isinstance(self.experts, LocalExecutor):
+            return None
+        tables = self._ruled[0], self.router.k, self.experts.table(self.layer)
+        return _Fused(self.experts, RoutedExperts(self._projector, *tables, self.limit))
+
+    @cached_property
     def _projector(self) -> Projector:
         return Projections(self.gate).kernel
 
@@ -76,10 +102,17 @@ class MoE:
         rule = router.rule(self.gate.weight.rows) if isinstance(router, RuledRouter) else None
         return None if rule is None else (rule, getattr(router, "chosen", None))
 
-    def _shared(self, x: F32) -> F32 | None:
-        if self.shared is None:
-            return None
+    def _shared(self, x: F32) -> F32:
+        assert self.shared is not None
         shared = self.shared(x)
         if self.shared_gate is not None:
             shared *= ops.sigmoid(self.shared_gate(x))
         return shared
+
+
+@dataclass(frozen=True)
+class _Fused:
+    """Router and experts in one call."""
+
+    executor: LocalExecutor
+    kernel: RoutedExperts

@@ -12,6 +12,7 @@ from colibri.server.turnlog import TURN_PHASES, TurnLog
 
 if TYPE_CHECKING:
     from colibri.experts.streamed import StreamedExperts
+    from colibri.kernels.layer import Moment
     from colibri.layers.clock import Phase
 
 EVERY = 16  # steps: one of them is listened to, which costs it about a microsecond a boundary
@@ -46,9 +47,9 @@ class SampledClock:
             self._prefill = prefill
             self._clock.begin(prefill, rows)
 
-    def enter(self, phase: Phase, layer: int | None = None) -> None:
+    def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
         if self._listening:
-            self._clock.enter(phase, layer)
+            self._clock.enter(phase, layer, at)
 
     def end(self) -> None:
         record = None

@@ -21,6 +21,7 @@ class SlotPool:
         self._slots = list(slots)
         self._experts = 0
         self._held: dict[int, None] = {}  # keys of experts held for good, in order
+        self.roomy = True  # whether there is a slot for every expert: none is ever given up
 
     @property
     def capacity(self) -> int:
@@ -40,15 +41,11 @@ class SlotPool:
     def any_slot(self) -> int:
         return self._slots[0]
 
-    @property
-    def roomy(self) -> bool:
-        """Whether there is a slot for every expert, so that none is ever given up."""
-        return len(self._slots) >= self._experts
-
     def join(self, cache: LayerCache) -> int:
         """Adds a layer; the key of its expert 0."""
         self.caches.append(cache)
         self._experts += cache.num_experts
+        self._sized()
         return (len(self.caches) - 1) * LAYER_KEYS
 
     def owner(self, key: int) -> tuple[LayerCache, int]:
@@ -98,13 +95,18 @@ class SlotPool:
         given = [self.free.pop() for _ in range(len(self._slots) - capacity) if self.free]
         kept = frozenset(given)
         self._slots = [slot for slot in self._slots if slot not in kept]
+        self._sized()
         return given
 
     def grow(self, slots: list[int]) -> None:
         self._slots += slots
         self.free += slots
+        self._sized()
 
     def recover(self) -> None:
         """After a call was broken off, at whatever point: no pins, no loading, no lost slot."""
         used = {slot for cache in self.caches for slot in cache.recover()}
         self.free = sorted(set(self._slots) - used, reverse=True)
+
+    def _sized(self) -> None:
+        self.roomy = len(self._slots) >= self._experts
