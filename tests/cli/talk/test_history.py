@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.history import FileHistory, InMemoryHistory
 
 from colibri.cli.talk.history import history
 from colibri.errors import ConfigError
@@ -59,3 +60,24 @@ def test_a_long_file_loses_its_older_half(tmp_path: Path) -> None:
 def test_lone_surrogates_are_no_crash(tmp_path: Path) -> None:
     history(str(tmp_path / "h"), {}).store_string("a\udcffb")
     assert entries(tmp_path / "h") == ["a?b"]
+
+
+def test_a_full_disk_ends_the_writing_and_not_the_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """B056."""
+    path = tmp_path / "h"
+    kept = history(str(path), {})
+    kept.store_string("before")
+    attempts = []
+
+    def full(_self: FileHistory, string: str) -> None:
+        attempts.append(string)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FileHistory, "store_string", full)
+    for line in ("one", "two"):
+        kept.store_string(line)
+    assert attempts == ["one"]
+    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert entries(path) == ["before"]
