@@ -4,6 +4,7 @@ import { when } from "../../lib/format.js";
 import { navigate } from "../../lib/router.js";
 import { Button, Dialog, Notice, download } from "../../ui/parts.js";
 import { MOST_BYTES, conversationsOf } from "./check.js";
+import { runningIn, stop } from "./generate.js";
 import * as store from "./store.js";
 
 export function List({ current, onPick }) {
@@ -12,6 +13,7 @@ export function List({ current, onPick }) {
   const remove = async () => {
     const { id } = deleting;
     setDeleting(null);
+    stop(runningIn(id));
     await store.remove(id);
     if (id === current) navigate("chat", "", { replace: true });
   };

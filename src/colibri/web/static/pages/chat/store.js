@@ -66,8 +66,8 @@ export async function remove(id) {
   clearTimeout(timers.get(id));
   timers.delete(id);
   opened.delete(id);
-  heads.value = heads.value.filter((head) => head.id !== id);
   await db.remove(id).catch(tellUnkept);
+  heads.value = heads.value.filter((head) => head.id !== id);
   channel?.postMessage({ id, removed: true });
 }
 
