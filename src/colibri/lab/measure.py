@@ -225,7 +225,7 @@ class _Bench:
         self._workload = workload
         self.together: list[list[StepRecord]] = []
         self._alone = workload.warmup + workload.repeat  # runs
-        # One time more than needed: a chunk of as many rows as conversations takes the rows of those.
+        # Once more than needed: a chunk of as many rows as conversations takes those of theirs.
         more = (workload.repeat + 1) * workload.conversations if workload.conversations > 1 else 0
         kit.prepare(workload.tokens * (self._alone + more))
 

@@ -17,7 +17,9 @@ I64 = NDArray[np.int64]
 
 def exact_twin(decoder: Decoder) -> Decoder:
     """The same weights and states with every family's own routing; it does not look ahead."""
-    return replace(decoder, layers=[_exact(layer) for layer in decoder.layers], lookahead=None)
+    return replace(
+        decoder, layers=[_exact(layer) for layer in decoder.layers], lookahead=None, walker=None
+    )
 
 
 def _exact(layer: DecoderLayer) -> DecoderLayer:
