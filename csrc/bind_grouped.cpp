@@ -2,31 +2,16 @@
 #include <algorithm>
 
 #include "bind.h"
-#include "bind_layer.h"
+#include "bind_grouped.h"
 #include "scratch.h"
 
 namespace coli {
 namespace {
 
-struct KeyValuesHandle {  // the buffers of a cache, and how much of them is used
-  Out<float, 3> keys, values;
-  int64_t length = 0, touched = 0;
-};
-
 KeyValuesHandle make_key_values(const Out<float, 3>& keys, const Out<float, 3>& values) {
   for (size_t i = 0; i < 3; i++) require(keys.shape(i) == values.shape(i), "keys and values must have one shape");
   return {keys, values};
 }
-
-using Caches = std::vector<std::vector<std::optional<KeyValuesHandle*>>>;
-
-struct StepRows {
-  In<int64_t, 1> positions;
-  In<float, 2> cos, sin;
-  std::vector<int64_t> stops;
-  Caches caches;  // by sequence and layer; none: of another kind
-  int64_t rows() const { return (int64_t)positions.shape(0); }
-};
 
 // Once a step: sequences lie one behind the other, each at consecutive positions.
 StepRows make_step_rows(const In<int64_t, 1>& positions, const std::vector<int64_t>& stops, const In<float, 2>& cos,
@@ -45,16 +30,6 @@ StepRows make_step_rows(const In<int64_t, 1>& positions, const std::vector<int64
   }
   return {positions, cos, sin, stops, caches};
 }
-
-struct GroupedAttention {
-  int64_t layer;
-  Projections qkv, o_proj;
-  std::optional<NormHandle> q_norm, k_norm;  // keep the weights alive
-  Heads heads;
-  int64_t q_width() const { return heads.heads * heads.dim; }
-  int64_t q_rows() const { return heads.gated ? 2 * q_width() : q_width(); }
-  int64_t kv_width() const { return heads.kv_heads * heads.dim; }
-};
 
 void keep_norm(const NormHandle* norm, int64_t length, std::optional<NormHandle>& owner, std::optional<Norm>& used) {
   if (!norm) return;
@@ -106,32 +81,37 @@ void count_rows(const StepRows& step, int64_t layer) {
   }
 }
 
-// Attention with all around it: x += y, its norm, the projections, the heads, the output projection into y.
 void py_grouped_attention(const Floats& x, const Floats& y, bool add, const NormHandle& norm, const GroupedAttention& a,
                           const StepRows& step) {
   Stream s = stream_of(x, y, add, norm);
-  auto half = (int64_t)step.cos.shape(1);
-  require(a.qkv.cols() == s.norm.n, "x and the weights disagree on the number of inputs");
-  require(step.rows() == s.rows && 2 * half <= a.heads.dim, "the step has other rows or a wider rope");
-  auto parts = parts_of(step, a.layer, a.heads);
-  {
-    Released released;
-    bool gated = a.heads.gated;
-    Scratch<2> scratch(s.rows * (a.q_width() + 2 * a.kv_width() + (gated ? a.q_rows() : 0)) * (int64_t)sizeof(float));
-    float *q = (float*)(void*)scratch.data(), *k = q + s.rows * a.q_width(), *v = k + s.rows * a.kv_width();
-    float* both = v + s.rows * a.kv_width();
-    Output into[] = {{a.qkv.affine[0], gated ? both : q}, {a.qkv.affine[1], k}, {a.qkv.affine[2], v}}, last[] = {{a.o_proj.affine[0], s.y}};
-    normalize(s);
-    project(into, s.y, s.rows, a.qkv.planes);
-    if (gated) take_queries(both, q, s.rows * a.heads.heads, a.heads.dim);
-    attend_rows(a.heads, q, k, v, {step.positions.data(), step.cos.data(), step.sin.data(), half}, parts);
-    if (gated) gate_heads(both, q, s.rows * a.heads.heads, a.heads.dim);
-    project(last, q, s.rows, a.o_proj.planes);
-  }
-  count_rows(step, a.layer);
+  auto parts = attended(s, a, step);
+  Released released;
+  attend_layer(s, a, step, parts);
 }
 
 }  // namespace
+
+std::vector<CachedRows> attended(const Stream& s, const GroupedAttention& a, const StepRows& step) {
+  require(a.qkv.cols() == s.norm.n, "x and the weights disagree on the number of inputs");
+  require(step.rows() == s.rows && 2 * (int64_t)step.cos.shape(1) <= a.heads.dim, "the step has other rows or a wider rope");
+  return parts_of(step, a.layer, a.heads);
+}
+
+void attend_layer(const Stream& s, const GroupedAttention& a, const StepRows& step, std::span<const CachedRows> parts) {
+  bool gated = a.heads.gated;
+  Scratch<2> scratch(s.rows * (a.q_width() + 2 * a.kv_width() + (gated ? a.q_rows() : 0)) * (int64_t)sizeof(float));
+  float *q = (float*)(void*)scratch.data(), *k = q + s.rows * a.q_width(), *v = k + s.rows * a.kv_width();
+  float* both = v + s.rows * a.kv_width();
+  Output into[] = {{a.qkv.affine[0], gated ? both : q}, {a.qkv.affine[1], k}, {a.qkv.affine[2], v}};
+  Output last[] = {{a.o_proj.affine[0], s.y}};
+  normalize(s);
+  project(into, s.y, s.rows, a.qkv.planes);
+  if (gated) take_queries(both, q, s.rows * a.heads.heads, a.heads.dim);
+  attend_rows(a.heads, q, k, v, {step.positions.data(), step.cos.data(), step.sin.data(), (int64_t)step.cos.shape(1)}, parts);
+  if (gated) gate_heads(both, q, s.rows * a.heads.heads, a.heads.dim);
+  project(last, q, s.rows, a.o_proj.planes);
+  count_rows(step, a.layer);
+}
 
 void bind_grouped(nb::module_& m) {
   nb::class_<KeyValuesHandle>(m, "KeyValues")

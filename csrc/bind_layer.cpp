@@ -82,7 +82,8 @@ RouteRule make_route_rule(int64_t experts, int64_t k, const std::optional<In<flo
 void py_norm_route(const Floats& x, const Floats& y, bool add, const NormHandle& norm, const Projections& gate,
                    const RouteRule& rule, const Out<int32_t, 2>& ids, const Floats& weights) {
   Stream s = stream_of(x, y, add, norm);
-  Routing routing = routing_of(s, gate, rule, ids, weights);
+  check_choice(ids, weights, s.rows, rule);
+  Routing routing = routing_of(s, gate, rule, ids.data(), weights.data());
   int64_t bad;
   {
     Released released;
@@ -103,14 +104,10 @@ void bind_objects(nb::module_& m) {
 
 }  // namespace
 
-Routing routing_of(const Stream& s, const Projections& gate, const RouteRule& rule, const Out<int32_t, 2>& ids,
-                   const Floats& weights) {
+Routing routing_of(const Stream& s, const Projections& gate, const RouteRule& rule, int32_t* ids, float* weights) {
   Router r = rule.router;
   const Affine& logits = only(gate, s.norm.n, r.experts, "the router's weight does not fit x and the rule");
-  for (int i = 0; i < 2; i++)
-    require((int64_t)ids.shape((size_t)i) == (i ? r.k : s.rows) && ids.shape((size_t)i) == weights.shape((size_t)i),
-            "ids and weights must be [rows, k]");
-  r.ids = ids.data(), r.weights = weights.data();
+  r.ids = ids, r.weights = weights;
   if (rule.given) rule.given->check(s.rows, r.experts, r.k);
   return {logits, gate.planes, r, rule.given};
 }
@@ -137,6 +134,7 @@ void bind_layer(nb::module_& m) {
   bind_grouped(m);
   bind_routed(m);
   bind_given(m);
+  bind_walk(m);
   m.def("project", &py_project, nb::arg("x").noconvert(), nb::arg("ws"), nb::arg("outs").noconvert());
   m.def("norm_project", &py_norm_project, nb::arg("x").noconvert(), nb::arg("y").noconvert(), nb::arg("add"),
         nb::arg("norm"), nb::arg("ws"), nb::arg("outs").noconvert());

@@ -64,8 +64,13 @@ struct Routing {
   Router router;
   GivenChoices* given;
 };
-Routing routing_of(const Stream& s, const Projections& gate, const RouteRule& rule, const Out<int32_t, 2>& ids,
-                   const Floats& weights);
+Routing routing_of(const Stream& s, const Projections& gate, const RouteRule& rule, int32_t* ids, float* weights);
+template <class Ids, class Weights>  // [..., rows, k] both
+void check_choice(const Ids& ids, const Weights& weights, int64_t rows, const RouteRule& rule) {
+  size_t last = ids.ndim() - 1;
+  require((int64_t)ids.shape(last) == rule.router.k && (int64_t)ids.shape(last - 1) == rows, "ids and weights must be [rows, k]");
+  for (size_t i = 0; i <= last; i++) require(ids.shape(i) == weights.shape(i), "ids and weights must be [rows, k]");
+}
 // Without the GIL: s.y becomes the norm; a row with a logit that is not finite, or -1.
 int64_t norm_route(const Stream& s, Routing& routing);
 void refuse_row(int64_t row);  // unless it is -1
@@ -73,5 +78,6 @@ void refuse_row(int64_t row);  // unless it is -1
 void bind_grouped(nanobind::module_& m);
 void bind_routed(nanobind::module_& m);
 void bind_given(nanobind::module_& m);
+void bind_walk(nanobind::module_& m);
 
 }  // namespace coli

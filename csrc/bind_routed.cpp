@@ -1,21 +1,30 @@
-// A layer's second half in one call, where all experts that its router names are at hand.
+#include "bind_routed.h"
+
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "bind_experts.h"
-#include "bind_layer.h"
-
 namespace coli {
 namespace {
 
-struct RoutedExperts {  // of objects that Python keeps alive
-  const Projections& gate;
-  const RouteRule& rule;
-  const ExpertTable& table;
-  float limit;
-};
+bool all_at_hand(const ExpertTable& table, const int32_t* ids, int64_t pairs) {
+  return std::all_of(ids, ids + pairs, [&](int32_t expert) { return table.at_hand.data()[expert]; });
+}
+
+}  // namespace
+
+Ran run_routed(const Stream& s, Routing& routing, const RoutedExperts& routed, const CallTime& time, float* out) {
+  Ran ran;
+  ran.bad = norm_route(s, routing);
+  ran.chosen = time.moment();
+  const Router& r = routing.router;
+  if (ran.bad < 0 && all_at_hand(routed.table, r.ids, s.rows * r.k))
+    ran.experts = run_all_experts(routed.table, {r.ids, r.weights, s.rows, r.k, s.y, routed.limit}, out);
+  return ran;
+}
+
+namespace {
 
 RoutedExperts make_routed(const Projections& gate, const RouteRule& rule, const ExpertTable& table, float limit) {
   require(limit > 0, "the limit must be positive");
@@ -23,31 +32,24 @@ RoutedExperts make_routed(const Projections& gate, const RouteRule& rule, const 
   return {gate, rule, table, limit};
 }
 
-bool all_at_hand(const ExpertTable& table, const int32_t* ids, int64_t pairs) {
-  return std::all_of(ids, ids + pairs, [&](int32_t expert) { return table.at_hand.data()[expert]; });
-}
-
-// x += y, its norm into y, the router's choice; then, if all of it is at hand, the experts' sum into out. How many
-// experts that were, 0 if one was missing, and when the choice was made.
+// x += y, its norm into y, the router's choice; then the experts' sum into out. How many experts that were, and when
+// the choice was made.
 std::tuple<int64_t, std::tuple<int64_t, int64_t>> py_norm_moe(const Floats& x, const Floats& y, bool add,
                                                               const NormHandle& norm, const RoutedExperts& routed,
                                                               const Out<int32_t, 2>& ids, const Floats& weights,
                                                               const Floats& out) {
   Stream s = stream_of(x, y, add, norm);
-  Routing routing = routing_of(s, routed.gate, routed.rule, ids, weights);
+  check_choice(ids, weights, s.rows, routed.rule);
+  Routing routing = routing_of(s, routed.gate, routed.rule, ids.data(), weights.data());
   require(out.shape(0) == x.shape(0) && out.shape(1) == x.shape(1), "out must have the shape of x");
   require(out.data() != x.data() && out.data() != y.data(), "out must be an array of its own");
-  int64_t k = routing.router.k, named = 0, bad;
-  Moment chosen{};
+  Ran ran;
   {
     Released released;
-    bad = norm_route(s, routing);
-    chosen = released.time.moment();
-    if (bad < 0 && all_at_hand(routed.table, ids.data(), s.rows * k))
-      named = run_all_experts(routed.table, {ids.data(), weights.data(), s.rows, k, s.y, routed.limit}, out.data());
+    ran = run_routed(s, routing, routed, released.time, out.data());
   }
-  refuse_row(bad);
-  return {named, {chosen.wall_ns, chosen.native_ns}};
+  refuse_row(ran.bad);
+  return {ran.experts, {ran.chosen.wall_ns, ran.chosen.native_ns}};
 }
 
 }  // namespace

@@ -191,6 +191,25 @@ def norm_moe(
     out: _F32,
 ) -> tuple[int, tuple[int, int]]: ...  # experts run, moment of the choice
 
+class Walk: ...
+
+def make_walk(
+    layers: Sequence[tuple[Norm, GroupedAttention, Norm, RoutedExperts]],
+) -> Walk: ...
+def walk(
+    walk: Walk,
+    first: int,
+    x: _F32,
+    y0: _F32,
+    y1: _F32,
+    add: bool,
+    rows: StepRows,
+    ids: _I32,
+    weights: _F32,
+    named: _I64,
+    moments: _I64,
+) -> tuple[int, int]: ...  # layers walked, row that is not finite or -1
+
 # The delta rule, wrapped by kernels/delta.py.
 
 class Recurrent: ...  # keeps its buffers alive

@@ -62,15 +62,16 @@ class ExpertExecutor(Protocol):
 
 @runtime_checkable
 class LocalExecutor(ExpertExecutor, Protocol):
-    """An executor whose experts lie in this process's memory, so that router and experts can be one
-    kernel's call: where settled() says so, of a call whose experts are all at hand; instead of
-    run(), and followed by ran().
+    """An executor whose experts lie in this process's memory, so that a kernel can run what a
+    router has chosen: instead of run(), where it is settled and all of that is at hand; ran()
+    follows.
     """
 
     def table(self, layer: int) -> ExpertTable: ...
 
-    def settled(self, layer: int) -> bool:
-        """Whether nothing has to be done before the layer's experts are run."""
+    @property
+    def settled(self) -> bool:
+        """Whether nothing has to be done before experts are run: no guess, no read is under way."""
         ...
 
     def ran(self, layer: int, topk_ids: Ids, named: int) -> None:

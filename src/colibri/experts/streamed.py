@@ -146,10 +146,10 @@ class StreamedExperts:
         """As LocalExecutor.table."""
         return self._stage(layer).table
 
-    def settled(self, layer: int) -> bool:
-        """As LocalExecutor.settled: neither reads nor guesses wait for the layer's call."""
-        stage = self._stages.get(layer)
-        return not (stage is None or self._unsettled or self._ahead or stage.guesses)
+    @property
+    def settled(self) -> bool:
+        """As LocalExecutor.settled."""
+        return not (self._unsettled or self._hinted or self._ahead or not self._stages)
 
     def ran(self, layer: int, topk_ids: Ids, named: int) -> None:
         """As LocalExecutor.ran."""

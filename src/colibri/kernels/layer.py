@@ -97,7 +97,7 @@ class GroupedAttention:
         interleaved: bool = False,
         gated: bool = False,
     ) -> None:
-        self._native = _native.attention(
+        self.native = _native.attention(
             layer,
             qkv.native,
             o_proj.native,
@@ -117,7 +117,7 @@ class GroupedAttention:
     def __call__(self, x: F32, y: F32 | None, norm: Norm, rows: StepRows) -> F32:
         """y becomes the output [rows, hidden] and is returned. IndexError: a cache is full."""
         out = np.empty_like(x) if y is None else y
-        _native.grouped_attention(x, out, y is not None, norm, self._native, rows)
+        _native.grouped_attention(x, out, y is not None, norm, self.native, rows)
         return out
 
 
@@ -152,8 +152,8 @@ class RoutedExperts:
     def __init__(
         self, gate: Projector, rule: RouteRule, k: int, table: ExpertTable, limit: float
     ) -> None:
-        self._native = _native.routed_experts(gate.native, rule, table.native, limit)
-        self._k = k
+        self.native = _native.routed_experts(gate.native, rule, table.native, limit)
+        self.k = k
 
     def __call__(self, x: F32, y: F32 | None, norm: Norm) -> tuple[F32, Choice, F32, int, Moment]:
         """The norm of x + y and its choice, as `norm_route`; and if all experts chosen are at hand
@@ -161,10 +161,10 @@ class RoutedExperts:
 
         How many is 0 if an expert was not at hand; there is no sum then.
         """
-        rows, k = len(x), self._k
+        rows, k = len(x), self.k
         normed, out = np.empty_like(x) if y is None else y, np.empty(x.shape, np.float32)
         ids, weights = np.empty((rows, k), np.int32), np.empty((rows, k), np.float32)
         named, chosen = _native.norm_moe(
-            x, normed, y is not None, norm, self._native, ids, weights, out
+            x, normed, y is not None, norm, self.native, ids, weights, out
         )
         return normed, (ids, weights), out, named, chosen

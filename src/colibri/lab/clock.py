@@ -7,8 +7,11 @@ time (interpreter, NumPy, the GIL) is `python`. Two readings a boundary, about a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from colibri import _native
 from colibri.experts.streamed import StreamedExperts
@@ -27,6 +30,8 @@ PHASES = (
     "sampling",
     "python",
 )
+
+_WALKED: tuple[Phase, Phase, Phase] = ("attention", "route", "experts")
 
 Mark = tuple[Phase, int, int, int, float]  # phase, layer, wall ns, native ns, seconds waited
 
@@ -123,6 +128,13 @@ class StepClock:
             self._layer = layer
         wall, native = at or _native.moment()
         self._marks.append((phase, self._layer, wall, native, self._waited()))
+
+    def walked(self, layers: Sequence[int], moments: NDArray[np.int64]) -> None:
+        waited = self._waited()  # nothing is waited for within a walk
+        for layer, begun in zip(layers, moments.tolist(), strict=True):
+            for phase, (wall, native) in zip(_WALKED, begun, strict=True):
+                self._marks.append((phase, layer, wall, native, waited))
+        self._layer = layers[-1]
 
     def end(self) -> None:
         self.enter("other", -1)

@@ -225,7 +225,8 @@ class _Bench:
         self._workload = workload
         self.together: list[list[StepRecord]] = []
         self._alone = workload.warmup + workload.repeat  # runs
-        more = workload.repeat * workload.conversations if workload.conversations > 1 else 0
+        # Once more than needed: a chunk of as many rows as conversations takes those of theirs.
+        more = (workload.repeat + 1) * workload.conversations if workload.conversations > 1 else 0
         kit.prepare(workload.tokens * (self._alone + more))
 
     def run(self, say: Say, sample: Callable[[Bursts | None], None]) -> list[Answered]:

@@ -42,10 +42,10 @@ class Attention:
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         assert step.kernel_rows is not None
-        return self._kernel(x, y, norm.kernel, step.kernel_rows)
+        return self.kernel(x, y, norm.kernel, step.kernel_rows)
 
     @cached_property
-    def _kernel(self) -> GroupedAttention:
+    def kernel(self) -> GroupedAttention:
         return GroupedAttention(
             self.qkv_proj.kernel,
             Projections(self.o_proj).kernel,

@@ -1,6 +1,10 @@
 """Where the time of a step goes: layers say which phase begins, a clock of the bench listens."""
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from colibri.kernels.layer import Moment
 
@@ -21,6 +25,10 @@ class Clock(Protocol):
         kernel's call that has just ended; None: now."""
         ...
 
+    def walked(self, layers: Sequence[int], moments: NDArray[np.int64]) -> None:
+        """These layers' attention, route and experts began at moments [layers, 3, 2]."""
+        ...
+
     def end(self) -> None:
         """The step is over, however it ended."""
         ...
@@ -33,6 +41,9 @@ class NoClock:
         pass
 
     def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
+        pass
+
+    def walked(self, layers: Sequence[int], moments: NDArray[np.int64]) -> None:
         pass
 
     def end(self) -> None:

@@ -87,6 +87,15 @@ class AroundStep(Protocol):
     def step(self, step: Step, x: F32) -> AbstractContextManager[None]: ...
 
 
+class LayerWalker(Protocol):
+    """Calls several layers together, where that can be."""
+
+    def walk(self, index: int, x: F32, y: F32 | None, step: Step) -> tuple[int, F32] | None:
+        """From the layer at this index on, x and y as of a DecoderLayer: the index after the last
+        one called, and what is still to be added to x. None: call it by itself."""
+        ...
+
+
 @dataclass(frozen=True)
 class Decoder:
     embedding: Matrix
@@ -96,6 +105,7 @@ class Decoder:
     head: Linear
     residual: Residual = PLAIN
     lookahead: AroundStep | None = None
+    walker: LayerWalker | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -117,12 +127,19 @@ class Decoder:
         step.selection = [None] * len(step.sequences)
         y = None
         with self.lookahead.step(step, x) if self.lookahead else nullcontext():
-            for i, layer in enumerate(self.layers):
+            i = 0
+            while i < len(self.layers):
                 step.before_layer(i)
-                step.clock.enter("attention", i)
-                y = layer(x, y, step)
+                i, y = self._layers_from(i, x, y, step)
         step.clock.enter("dense", -1)
         return self.residual.end(x, y, self.norm)
+
+    def _layers_from(self, i: int, x: F32, y: F32 | None, step: Step) -> tuple[int, F32 | None]:
+        """One layer or several: the next one's index, and what is still to be added to x."""
+        if self.walker and (walked := self.walker.walk(i, x, y, step)):
+            return walked
+        step.clock.enter("attention", i)
+        return i + 1, self.layers[i](x, y, step)
 
     def logits(self, hidden: F32) -> F32:
         """[rows, hidden] -> float32 [rows, vocab]."""

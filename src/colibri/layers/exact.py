@@ -22,7 +22,7 @@ def exact_twin(decoder: Decoder, stored: ExpertExecutor | None = None) -> Decode
     stored: experts at the bits that are stored, where the decoder's have fewer.
     """
     layers = [_exact(layer, stored) for layer in decoder.layers]
-    return replace(decoder, layers=layers, lookahead=None)
+    return replace(decoder, layers=layers, lookahead=None, walker=None)
 
 
 def _exact(layer: DecoderLayer, stored: ExpertExecutor | None) -> DecoderLayer:

@@ -34,9 +34,9 @@ class MoE:
 
     def __call__(self, x: F32, y: F32 | None, norm: RMSNorm, step: Step) -> F32:
         step.clock.enter("route")
-        fused, named = self._fused, 0
+        fused, named = self.fused, 0
         try:
-            if fused and step.guess is None and fused.executor.settled(self.layer):
+            if fused and step.guess is None and fused.executor.settled:
                 x, choice, out, named, chosen = fused.kernel(x, y, norm.kernel)
             else:
                 x, choice = self._route(x, y, norm)
@@ -44,7 +44,7 @@ class MoE:
             raise not_finite(self.layer, error) from error
         if fused is None or not named:
             step.clock.enter("experts")
-            return self._run(x, choice, step)
+            return self.run(x, choice, step)
         step.clock.enter("experts", at=chosen)
         fused.executor.ran(self.layer, choice[0], named)
         if self.shared is not None:
@@ -52,7 +52,7 @@ class MoE:
             out += self._shared(x)
         return out
 
-    def _run(self, x: F32, choice: Choice, step: Step) -> F32:
+    def run(self, x: F32, choice: Choice, step: Step) -> F32:
         """By the executor: some experts may be missing, or guesses are to be made."""
         if self.shared is None and step.guess is None:
             return self.experts.run(self.layer, x, *choice, limit=self.limit)
@@ -83,14 +83,14 @@ class MoE:
         return normed, choice if chosen is None else chosen(*choice)
 
     @cached_property
-    def _fused(self) -> "_Fused | None":
+    def fused(self) -> "Fused | None":
         """Where the choice is the rule's own."""
         if self._ruled is None or self._ruled[1] is not None:
             return None
         if not isinstance(self.experts, LocalExecutor):
             return None
         tables = self._ruled[0], self.router.k, self.experts.table(self.layer)
-        return _Fused(self.experts, RoutedExperts(self._projector, *tables, self.limit))
+        return Fused(self.experts, RoutedExperts(self._projector, *tables, self.limit))
 
     @cached_property
     def _projector(self) -> Projector:
@@ -111,7 +111,7 @@ class MoE:
 
 
 @dataclass(frozen=True)
-class _Fused:
+class Fused:
     """Router and experts in one call."""
 
     executor: LocalExecutor

@@ -22,6 +22,7 @@ from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.layers.exact import telling_positions
 from colibri.layers.lookahead import with_lookahead
 from colibri.layers.traced import with_tracer
+from colibri.layers.walk import with_walks
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
@@ -114,7 +115,7 @@ class Runtime:
             if stored is not None:
                 ends.callback(stored.close)
             check = make_check(config, approximation, model, self.plan, experts, stored)
-            model = with_lookahead(model, experts, config.lookahead)
+            model = with_walks(with_lookahead(model, experts, config.lookahead))
             if approximation.noise is not None:
                 model = telling_positions(model, approximation.noise.tell)
             model = with_tracer(model, self.tracer)

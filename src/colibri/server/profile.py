@@ -11,6 +11,11 @@ from colibri.server.firing import Firings
 from colibri.server.turnlog import TURN_PHASES, TurnLog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from colibri.experts.streamed import StreamedExperts
     from colibri.kernels.layer import Moment
     from colibri.layers.clock import Phase
@@ -50,6 +55,10 @@ class SampledClock:
     def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
         if self._listening:
             self._clock.enter(phase, layer, at)
+
+    def walked(self, layers: Sequence[int], moments: NDArray[np.int64]) -> None:
+        if self._listening:
+            self._clock.walked(layers, moments)
 
     def end(self) -> None:
         record = None
