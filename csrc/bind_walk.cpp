@@ -46,13 +46,13 @@ struct Traces {  // of each layer
 void put(int64_t* at, const Moment& moment) { at[0] = moment.wall_ns, at[1] = moment.native_ns; }
 
 // From layer `first` on, x the residual and y0 what is still to be added to it. Layer i of these leaves its output in y0
-// if i is odd, else in y1. Returns how many layers were walked whole, and a row with a router logit that is not finite
-// or -1. Where the walk ends early the next layer's attention is done, and its choice made for what has become the norm
-// in y0, or y1 if the number walked is odd.
-std::tuple<int64_t, int64_t> py_walk(const Walk& walk, int64_t first, const Floats& x, const Floats& y0, const Floats& y1,
+// if i is odd, else in y1. It ends after the layer in which `patience_ns` are over. Returns how many layers were walked
+// whole, how many were begun, and a row with a router logit that is not finite or -1. A layer begun and not walked has
+// its attention done, and its choice made for what has become the norm in y0, or y1 if the number walked is odd.
+std::tuple<int64_t, int64_t, int64_t> py_walk(const Walk& walk, int64_t first, const Floats& x, const Floats& y0, const Floats& y1,
                                      bool add, const StepRows& rows, const Out<int32_t, 3>& ids,
                                      const Out<float, 3>& weights, const Out<int64_t, 1>& named,
-                                     const Out<int64_t, 3>& moments) {
+                                     const Out<int64_t, 3>& moments, int64_t patience_ns) {
   int64_t count = (int64_t)walk.layers.size() - first;
   require(first >= 0 && count > 0, "there is no such layer");
   require((int64_t)ids.shape(0) == count && named.shape(0) == ids.shape(0) && moments.shape(0) == ids.shape(0) &&
@@ -60,6 +60,7 @@ std::tuple<int64_t, int64_t> py_walk(const Walk& walk, int64_t first, const Floa
           "ids, named and moments must have a row a layer");
   require(y0.data() != y1.data(), "y0 and y1 must be two arrays");
   Released released;
+  int64_t until = released.time.moment().wall_ns + patience_ns;
   for (int64_t i = 0; i < count; i++, add = true) {
     const WalkedLayer& layer = walk.layers[(size_t)(first + i)];
     const Floats &y = i % 2 ? y1 : y0, &out = i % 2 ? y0 : y1;
@@ -75,9 +76,10 @@ std::tuple<int64_t, int64_t> py_walk(const Walk& walk, int64_t first, const Floa
     Ran ran = run_routed(then, routing, layer.experts, released.time, out.data());
     put(at + 4, ran.chosen);
     named.data()[i] = ran.experts;
-    if (!ran.experts) return {i, ran.bad};
+    if (!ran.experts) return {i, i + 1, ran.bad};
+    if (released.time.moment().wall_ns >= until) return {i + 1, i + 1, -1};
   }
-  return {count, -1};
+  return {count, count, -1};
 }
 
 }  // namespace
@@ -87,7 +89,8 @@ void bind_walk(nb::module_& m) {
   m.def("make_walk", &make_walk, nb::arg("layers"), nb::keep_alive<0, 1>());
   m.def("walk", &py_walk, nb::arg("walk"), nb::arg("first"), nb::arg("x").noconvert(), nb::arg("y0").noconvert(),
         nb::arg("y1").noconvert(), nb::arg("add"), nb::arg("rows"), nb::arg("ids").noconvert(),
-        nb::arg("weights").noconvert(), nb::arg("named").noconvert(), nb::arg("moments").noconvert());
+        nb::arg("weights").noconvert(), nb::arg("named").noconvert(), nb::arg("moments").noconvert(),
+        nb::arg("patience_ns"));
 }
 
 }  // namespace coli

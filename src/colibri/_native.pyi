@@ -208,7 +208,8 @@ def walk(
     weights: _F32,
     named: _I64,
     moments: _I64,
-) -> tuple[int, int]: ...  # layers walked, row that is not finite or -1
+    patience_ns: int,
+) -> tuple[int, int, int]: ...  # layers walked, begun, row that is not finite or -1
 
 # The delta rule, wrapped by kernels/delta.py.
 

@@ -19,7 +19,7 @@ def weights(seed, rows, cols):
 
 
 class Layers:
-    def __init__(self):
+    def __init__(self, patience=60):
         self.routed = [Layer() for _ in range(LAYERS)]
         self.norms = [layer.norm(normal(60 + i, HIDDEN), EPS) for i in range(LAYERS)]
         self.attention = [
@@ -34,7 +34,9 @@ class Layers:
             for i in range(LAYERS)
         ]
         parts = zip(self.norms, self.attention, self.routed, strict=True)
-        self.walk = Walk([(norm, attention, r.norm, r.routed) for norm, attention, r in parts])
+        self.walk = Walk(
+            [(norm, attention, r.norm, r.routed) for norm, attention, r in parts], patience
+        )
 
     def step(self):
         """Rows of a token of each sequence, and their caches."""
@@ -79,7 +81,7 @@ def test_layers_in_one_call_have_the_bits_of_their_calls(first, summand):
         own, mine = x.copy(), None if y is None else y.copy()
         rows, caches = case.step()
         done = case.walk(first, own, mine, rows)
-        assert (done.layers, done.bad_row) == (LAYERS - first, -1)
+        assert (done.layers, done.begun, done.bad_row) == (LAYERS - first, LAYERS - first, -1)
         assert [[c.length for c in kept[first:]] for kept in caches] == [
             [before + 1] * (LAYERS - first) for before in BEFORE
         ]
@@ -90,6 +92,18 @@ def test_layers_in_one_call_have_the_bits_of_their_calls(first, summand):
     ids, shares = (np.stack(part) for part in zip(*choices, strict=True))
     named = np.array([len(np.unique(one)) for one in ids])
     assert_same(everywhere(once), (own, out, ids, shares, named))
+
+
+def test_without_patience_a_call_walks_one_layer():
+    case, (x, y) = Layers(patience=0), inputs(True)
+    own, rows = x.copy(), case.step()[0]
+    out, _ = case.in_turn(own, y.copy(), rows)
+    mine, left, rows = x.copy(), y.copy(), case.step()[0]
+    for i in range(LAYERS):
+        done = case.walk(i, mine, left, rows)
+        assert (done.layers, done.begun, done.bad_row) == (1, 1, -1)
+        left = done.y
+    assert_same((mine, left), (own, out))
 
 
 @pytest.mark.parametrize("missing", range(LAYERS))
@@ -103,7 +117,7 @@ def test_a_walk_ends_where_an_expert_is_missing(missing):
     case.routed[missing].at_hand[choice[0][0, 0]] = False
     mine, (rows, caches) = x.copy(), case.step()
     done = case.walk(0, mine, y.copy(), rows)
-    assert (done.layers, done.bad_row) == (missing, -1)
+    assert (done.layers, done.begun, done.bad_row) == (missing, missing + 1, -1)
     assert_same((mine, done.y), (own, normed))
     assert_same((done.ids[missing], done.weights[missing]), choice)
     assert [c.length - BEFORE[0] for c in caches[0]] == [int(i <= missing) for i in range(LAYERS)]
@@ -158,6 +172,7 @@ def test_what_does_not_fit_is_refused():
             np.empty((0, 2, K), np.float32),
             np.empty(0, np.int64),
             np.empty((0, 3, 2), np.int64),
+            0,
         )
     with pytest.raises(ValueError, match="rows, k"):
         _native.walk(
@@ -172,10 +187,11 @@ def test_what_does_not_fit_is_refused():
             np.empty((LAYERS, 1, K), np.float32),
             np.empty(LAYERS, np.int64),
             np.empty((LAYERS, 3, 2), np.int64),
+            0,
         )
     other = layer.softmax_rule(EXPERTS, K + 1, True)
     one = case.routed[0]
     routed = layer.RoutedExperts(one.gate, other, K + 1, one.table, np.inf)
     norm, attention = case.norms[0], case.attention[0]
     with pytest.raises(ValueError, match="choose alike"):
-        Walk([(norm, attention, one.norm, one.routed), (norm, attention, one.norm, routed)])
+        Walk([(norm, attention, one.norm, one.routed), (norm, attention, one.norm, routed)], 60)

@@ -1,7 +1,8 @@
-"""A token's walk through the layers, in as few calls as can be: one where all experts are at hand.
+"""A token's walk through the layers, in as few calls as can be where experts are at hand.
 
 For steps of answers only. Between the layers of a prompt's chunk, which take long, somebody may
-want to know how far it is, or nobody any longer.
+want to know how far it is, or nobody any longer. Nor does a walk outlast PATIENCE_SECONDS by more
+than a layer: an answer may be given up meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from colibri.layers.nonfinite import not_finite
 from colibri.layers.step import Step
 
 F32 = NDArray[np.float32]
+PATIENCE_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Stretch:
         assert step.kernel_rows is not None
         done = self.kernel(index - self.first, x, y, step.kernel_rows)
         moes = self.moes[index - self.first :]
-        begun = done.layers + (done.layers < len(moes))
+        begun = done.begun
         step.clock.walked(range(index, index + begun), done.moments[:begun])
         for i, named in enumerate(done.named[: done.layers].tolist()):
             self.executor.ran(moes[i].layer, done.ids[i], named)
@@ -105,4 +107,4 @@ def _walk(layers: Sequence[DecoderLayer]) -> Walk:
         assert fused is not None
         norms = layer.input_norm.kernel, layer.post_norm.kernel
         parts.append((norms[0], layer.mixer.kernel, norms[1], fused.kernel))
-    return Walk(parts)
+    return Walk(parts, PATIENCE_SECONDS)
