@@ -12,6 +12,7 @@ from colibri.errors import ConfigError
 
 # By command and option: the rest of a call that would come to write the file.
 WRITTEN = {
+    ("atlas build", "--out"): (),
     ("run", "--stats-json"): ("Once",),
     ("run", "--trace"): ("Once",),
     ("run", "--usage"): ("Once",),
@@ -25,6 +26,8 @@ WRITTEN = {
 }
 SETTINGS = {("run", "--trace"), ("run", "--usage")}  # of every command that runs a model
 READ = {
+    ("atlas build", "--prompts"),
+    ("atlas show", "--file"),
     ("bench", "--bench-dir"),  # a directory, which is made
     ("bench", "--compare"),
     ("chat", "--grammar"),

@@ -21,7 +21,8 @@ def test_facts(http: httpx2.Client, llm: LLM) -> None:
     assert told["machine"]["threads"] >= 1
     assert told["machine"]["memory_bytes"] > 1e9
     assert told["settings"]["policy"] == llm.config.policy
-    assert told["usage"]["selections"] == told["usage"]["tokens"] * 16 > 0
+    # 4 of each of 4 layers, but of a step that was given up in its middle
+    assert 0 < told["usage"]["selections"] <= told["usage"]["tokens"] * 16
     assert [part["part"] for part in told["usage"]["hottest"]] == [0.1, 0.25, 0.5]
     assert told["pins"]["experts"] == 0
     rows = {row["name"]: row for row in told["outcome"]}
