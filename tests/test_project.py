@@ -1,4 +1,4 @@
-"""What the project says of itself: what its start imports, dependency directions, stub, documents."""
+"""What the project says of itself: imports at start, dependency directions, stub, documents."""
 
 from __future__ import annotations
 
