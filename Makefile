@@ -97,7 +97,7 @@ clean:
 
 $(DEMO)/.installed: $(NATIVE_SOURCES) $(PACKAGE_SOURCES)
 	$(call new_venv,$(DEMO))
-	@echo 'installing colibri into $(DEMO) (compiles the native module, about a minute)'
+	@echo 'installing colibri into $(DEMO) (compiles the native module: one to three minutes)'
 	@$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 

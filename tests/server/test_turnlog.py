@@ -45,6 +45,19 @@ def test_a_question_and_its_answer_are_a_turn(streamed: Running) -> None:
         assert turn["decode"]["listened"] in (2, 3, 4)
 
 
+def test_a_rest_ends_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("colibri.server.turnlog.time.perf_counter", lambda: clock[0])
+    log = TurnLog()
+    numbers = []
+    for prefill, wait in [(True, 0), (True, 0.5), (False, 0.5), (False, 2), (True, 2), (True, 0.5)]:
+        clock[0] += wait
+        numbers.append(log.begin(prefill, 1)[0])
+        clock[0] += 3
+        log.end(None)
+    assert numbers == [1, 1, 1, 2, 3, 3]
+
+
 def test_phases_add_up_to_the_wall_time(streamed: Running) -> None:
     told = profile(streamed).json()
     assert told["phases"] == list(TURN_PHASES)

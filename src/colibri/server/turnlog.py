@@ -1,5 +1,7 @@
 """Where the time of the last turns went: a turn is a stretch of steps from one that begins to read
-a prompt to the next such one, so in a conversation a question and its answer.
+a prompt to the next such one, so in a conversation a question and its answer. Nor does it outlast
+a second in which nothing is run: closed questions and an answer whose prompt is known follow one
+another without a step of decode between them.
 
 Steps and their time are counted all, some are listened to. The wait for the disk is measured in
 every step; the rest of a turn's time is shared out as in those of its steps that were listened to.
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from colibri.experts.streamed import StreamedExperts
 
 KEPT = 32  # turns
+REST_SECONDS = 1.0  # without a step: what follows is another turn
 TURN_PHASES = (*PHASES, "between")  # between: from the end of a step to the next one's begin
 Phases = dict[str, float]  # seconds
 
@@ -111,7 +114,7 @@ class TurnLog:
     def begin(self, prefill: bool, rows: int) -> tuple[int, bool]:
         """The turn's number, and whether this step is the first of its kind in it."""
         now = time.perf_counter()
-        if not self._turns or (prefill and not self._prefill):
+        if not self._turns or (prefill and not self._prefill) or self._rested(now):
             self._close()
             self._number += 1
             turn = Turn(self._number, time.time(), now, now)
@@ -133,6 +136,9 @@ class TurnLog:
         turn.end = now
         if record is not None:
             part.listen(record)
+
+    def _rested(self, now: float) -> bool:
+        return now - self._turns[-1].end > REST_SECONDS
 
     def told(self) -> list[dict[str, Any]]:
         """Oldest first."""
