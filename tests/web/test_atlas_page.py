@@ -144,9 +144,31 @@ def test_search(atlas: Page) -> None:
     atlas.get_by_role("heading", name="Layer").wait_for()
     field.fill("3/17")
     atlas.get_by_text("1 of 128 experts").wait_for()
+    atlas.locator(".atlas-canvas").hover()
+    field.press("Enter")
+    atlas.get_by_role("heading", name="Layer 3, expert 17").wait_for()
     field.fill("<img src=x onerror=alert(1)>")
     atlas.get_by_text("0 of 128 experts").wait_for()
     field.fill("")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_names_stay_in_the_frame(visit: Watched, width: int) -> None:
+    page = visit.open("/#/atlas")
+    page.set_viewport_size({"width": width, "height": 844})
+    page.get_by_role("heading", name="Topics").wait_for()
+    outside = """() => {
+        const frame = document.querySelector('.atlas-frame').getBoundingClientRect();
+        return [...document.querySelectorAll('.atlas-names span')].filter(name => {
+            const box = name.getBoundingClientRect();
+            return box.left < frame.left || box.right > frame.right
+                || box.top < frame.top || box.bottom > frame.bottom;
+        }).map(name => name.textContent);
+    }"""
+    for _ in range(4):
+        page.wait_for_timeout(200)
+        assert page.evaluate(outside) == []
+        page.get_by_role("button", name="Nearer").click()
 
 
 def test_a_topic_or_a_layer_alone(atlas: Page) -> None:

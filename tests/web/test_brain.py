@@ -84,6 +84,12 @@ def test_colour_says_where_experts_lie(brain: Page, live: Running) -> None:
     settle(lambda: bool((blue(brain) == resident(live)).all()))
 
 
+def test_the_legend_is_right_in_both_themes(brain: Page) -> None:
+    """In the light theme what is used often is darker, not brighter."""
+    brain.get_by_text("Strong colour: used often.").wait_for()
+    assert brain.get_by_text("Bright:").count() == 0
+
+
 def test_pins_are_outlined_and_counted(brain: Page, live: Running) -> None:
     ask(live, tokens=30)
     live.await_idle()

@@ -92,6 +92,32 @@ def test_one_question_alone_and_another_way_to_compare(visit: Watched) -> None:
     assert shown(question(page, 1)) != by_mean
 
 
+def test_nothing_is_certain_where_the_ways_to_compare_disagree(visit: Watched) -> None:
+    page = begin(visit)
+    said = "the options have 1 to 9 tokens, and normalize decides: by mean it is 'a', by sum 'b'"
+    choices = [
+        {"option": "a", "p": 0.994, "logprob": -9.0, "mean_logprob": -1.0, "tokens": 9},
+        {"option": "b", "p": 0.006, "logprob": -6.1, "mean_logprob": -6.1, "tokens": 1},
+    ]
+    reply: dict[str, Any] = {
+        "answers": [{"answer": "a", "entropy": 0.05, "choices": choices, "warnings": [said]}],
+        "usage": {"prompt_tokens": 1, "read_tokens": 1, "completion_tokens": 0},
+    }
+    page.route("**/v1/score", lambda route: route.fulfill(json=reply))
+    page.get_by_label("Text of the document").fill(TEXT)
+    ask(page, 1, "Which?", "a", "b")
+    page.keyboard.press("Enter")
+    part = question(page, 1)
+    part.get_by_text("the ways to compare disagree").wait_for()
+    part.get_by_text("compare by mean says \u201ca\u201d, compare by sum \u201cb\u201d").wait_for()
+    assert part.get_by_text("certain", exact=True).count() == 0
+    assert part.get_by_text("normalize").count() == 0
+    choices[1] |= {"logprob": -16.1, "mean_logprob": -16.1}
+    reply["answers"][0]["warnings"] = []
+    part.get_by_role("button", name="Ask", exact=True).click()
+    part.get_by_text("certain", exact=True).wait_for()
+
+
 def test_questions_and_document_stay(visit: Watched) -> None:
     page = begin(visit)
     page.get_by_label("Text of the document").fill(TEXT)

@@ -117,3 +117,16 @@ def test_requests_in_flight(visit: Watched, served: Running) -> None:
     flight.get_by_text("1 running").wait_for()
     thread.join()
     flight.get_by_text("0 running").wait_for()
+
+
+def test_a_long_path_does_not_widen_the_page(browser: Browser, served: Running) -> None:
+    told = httpx2.get(f"{served.url}/v1/colibri/model").json()
+    told["usage"]["path"] = "/" + "a_long_name_without_a_break" * 6
+    with watched(browser, served.url, viewport={"width": 390, "height": 844}) as visited:
+        page = visited.context.new_page()
+        page.route("**/v1/colibri/model", lambda route: route.fulfill(json=told))
+        page.goto(f"{served.url}/#/model")
+        page.get_by_text(told["usage"]["path"]).wait_for()
+        main = page.get_by_role("main")
+        assert main.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
+        visited.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,50 @@ def test_each_page_opens_from_the_navigation(page: Page) -> None:
         page.wait_for_function("name => document.title.startsWith(name)", arg=name)
         assert link.get_attribute("aria-current") == "page"
         page.get_by_role("main").locator("h1").first.wait_for(state="attached")
+
+
+PAGES = ["Chat", "Brio", "Brain", "Atlas", "Profile", "Model"]
+DRAWN = {"Brain": ".brain-canvas", "Atlas": ".atlas-canvas"}
+
+
+def tour(first: int = 0) -> list[str]:
+    """A walk from each page to each other, once."""
+    here = PAGES[first]
+    if first == len(PAGES) - 1:
+        return [here]
+    visits = [name for other in PAGES[first + 2 :] for name in (other, here)]
+    return [here, *visits, *tour(first + 1), here]
+
+
+def test_every_page_is_left_for_every_other(browser: Browser, live: Running) -> None:
+    """What a page had running ends with it: nothing of it fails afterwards."""
+    steps = tour()
+    assert len(set(itertools.pairwise(steps))) == len(PAGES) * (len(PAGES) - 1)
+    with watched(browser, live.url) as visited:
+        page = visited.open()
+        links = page.get_by_role("navigation", name="Pages")
+        for name in steps:
+            links.get_by_role("link", name=name).click()
+            page.wait_for_function("name => document.title.startsWith(name)", arg=name)
+            page.get_by_role("main").locator("h1").first.wait_for(state="attached")
+            if name in DRAWN:
+                page.locator(DRAWN[name]).wait_for()
+                page.wait_for_timeout(60)
+        page.wait_for_timeout(100)
+        visited.check()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, live: Running, name: str) -> None:
+    with watched(browser, live.url, **PHONE) as visited:
+        page = visited.open(f"/#/{name.lower()}")
+        page.get_by_role("main").locator("h1").first.wait_for(state="attached")
+        page.wait_for_timeout(700)
+        over = page.evaluate(
+            """() => [document.documentElement, document.querySelector('main')]
+                .map(part => part.scrollWidth - part.clientWidth)"""
+        )
+        assert max(over) <= 0
 
 
 def test_an_unknown_page_is_the_first_one(visit: Watched) -> None:

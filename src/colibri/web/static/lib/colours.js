@@ -22,11 +22,13 @@ export function isDark() {
 export function onColours(callback) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", callback);
+  let wanted = true;
   const stop = effect(() => {
     theme.value;
-    queueMicrotask(callback);
+    queueMicrotask(() => wanted && callback());
   });
   return () => {
+    wanted = false;
     stop();
     system.removeEventListener("change", callback);
   };

@@ -53,6 +53,13 @@ export default function AtlasPage({ rest }) {
     );
   }, [atlas, found, text, layer, topic]);
 
+  const pickFirst = () => {
+    const first = found.find((index) => lit.has(index));
+    if (first === undefined) return;
+    setSelected(first);
+    setHovered(-1); // what the pointer rests on was not asked for
+  };
+
   if (!atlas) return html`<${Absent} failure=${failure} />`;
   const shown = hovered >= 0 ? hovered : selected;
   return html`<div class="page atlas">
@@ -72,6 +79,7 @@ export default function AtlasPage({ rest }) {
               placeholder="topic, token or layer/expert"
               value=${text}
               onInput=${(event) => setText(event.target.value)}
+              onKeyDown=${(event) => event.key === "Enter" && pickFirst()}
             />
           </label>
           <label class="row small">

@@ -1,5 +1,5 @@
-// Brain: one cell an expert. Colour: where it lies; brightness: how often it is used; a flash: it
-// was selected just now.
+// Brain: one cell an expert. Colour: where it lies; its strength: how often it is used; a
+// flash: it was selected just now.
 import { bytes, count } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { loadAtlas } from "../lib/atlas.js";

@@ -1,6 +1,6 @@
 // The canvas of the cloud, the topics' names over it, and how it is turned.
 import { css, onColours } from "../../lib/colours.js";
-import { html, useEffect, useRef, useState } from "../../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/html.js";
 import { Button, Notice } from "../../ui/parts.js";
 import { palette } from "./palette.js";
 import { Scene } from "./scene.js";
@@ -28,7 +28,9 @@ export function Cloud({ atlas, lit, selected, onSelect, onHover }) {
   const now = useRef({});
   now.current = { atlas, lit, selected };
 
-  useEffect(() => {
+  // A layout effect: the clean-up of the other kind comes after the elements are gone, and what runs by
+  // itself would find none.
+  useLayoutEffect(() => {
     try {
       scene.current = new Scene(canvas.current);
     } catch {
@@ -157,10 +159,18 @@ function paint(scene, { atlas, lit }, names) {
   });
 }
 
+/** The middle of a name of that size that does not stick out: at the edge it still says where to. */
+function inside(middle, size, room) {
+  const half = size / 2 + 2;
+  return Math.max(half, Math.min(room - half, middle));
+}
+
 function label(scene, { atlas, selected }, names, mark) {
   [...names.querySelectorAll("span")].forEach((span, t) => {
     const seen = scene.project(...atlas.topics[t].pole.map((value) => value * POLE));
-    span.style.transform = `translate(${seen.x}px, ${seen.y}px) translate(-50%, -50%)`;
+    const x = inside(seen.x, span.offsetWidth, names.clientWidth);
+    const y = inside(seen.y, span.offsetHeight, names.clientHeight);
+    span.style.transform = `translate(${x}px, ${y}px) translate(-50%, -50%)`;
     span.style.opacity = String(Math.max(0.25, Math.min(1, 0.7 + 0.4 * seen.z)));
   });
   mark.hidden = selected < 0;

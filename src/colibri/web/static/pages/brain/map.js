@@ -1,6 +1,6 @@
 // The canvas with the map, what stands beside its rows, and how one moves about in it.
 import { colour, css, isDark, onColours } from "../../lib/colours.js";
-import { html, useEffect, useRef } from "../../lib/html.js";
+import { html, useLayoutEffect, useRef } from "../../lib/html.js";
 import { Grid } from "./grid.js";
 import { Player } from "./player.js";
 import { TIERS } from "./state.js";
@@ -27,7 +27,9 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
   const rows = useRef(null);
   const strip = useRef(null);
 
-  useEffect(() => {
+  // A layout effect: the clean-up of the other kind comes after the elements are gone, and what runs by
+  // itself would find none.
+  useLayoutEffect(() => {
     const grid = new Grid(cells.current, canvas.current, state, colours());
     const player = new Player(state, grid);
     let drawnBeside = -1;

@@ -35,7 +35,7 @@ export function Tiers({ state }) {
       </div>`,
     )}
     <p class="small muted">
-      ${pinned ? `${count(pinned)} pinned (outlined). ` : ""}Bright: used often. A flash: selected
+      ${pinned ? `${count(pinned)} pinned (outlined). ` : ""}Strong colour: used often. A flash: selected
       just now. Beside the map: how evenly a layer uses its experts, 0 to 1.
     </p>
   </section>`;

@@ -42,6 +42,14 @@ export function certainty(entropy) {
   return "undecided";
 }
 
+/** null, or the two answers {mean, sum}, where the ways to compare do not agree. */
+export function rivals({ choices }) {
+  const best = (score) => choices.reduce((a, b) => (score(b) > score(a) ? b : a)).option;
+  const mean = best(({ logprob, tokens }) => logprob / tokens);
+  const sum = best(({ logprob }) => logprob);
+  return mean === sum ? null : { mean, sum };
+}
+
 /** The text of a dropped or chosen file. Throws an Error that says why it is not taken. */
 export async function textOf(file) {
   const kind = /\.[^.]*$/.exec(file.name.toLowerCase())?.[0] ?? "";

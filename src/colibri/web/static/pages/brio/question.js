@@ -2,7 +2,7 @@
 import { percent } from "../../lib/format.js";
 import { html, useRef } from "../../lib/html.js";
 import { Button, Notice } from "../../ui/parts.js";
-import { MOST_OPTIONS, certainty, problemOf } from "./model.js";
+import { MOST_OPTIONS, certainty, problemOf, rivals } from "./model.js";
 
 export function Question({ question, index, answer, running, canAsk, onChange, onAsk, onRemove }) {
   const problem = problemOf(question);
@@ -75,11 +75,14 @@ function Options({ question, onChange, onKeyDown }) {
 
 function Answer({ answer }) {
   const ranked = [...answer.choices].sort((a, b) => b.p - a.p);
+  const apart = rivals(answer);
+  // The server says the same of them, in the words of its API.
+  const warnings = apart ? answer.warnings.filter((text) => !text.includes("normalize")) : answer.warnings;
   return html`<div class="answer" role="status">
     <p class="answer-says">
       <strong>${answer.answer}</strong>
-      <span class=${`badge ${answer.entropy >= 0.65 ? "warn" : ""}`} title=${`entropy ${answer.entropy.toFixed(3)}: 0 is certain, 1 is all alike`}>
-        ${certainty(answer.entropy)}
+      <span class=${`badge ${apart || answer.entropy >= 0.65 ? "warn" : ""}`} title=${`entropy ${answer.entropy.toFixed(3)}: 0 is certain, 1 is all alike`}>
+        ${apart ? "the ways to compare disagree" : certainty(answer.entropy)}
       </span>
       <span class="muted small num">entropy ${answer.entropy.toFixed(2)}</span>
     </p>
@@ -95,6 +98,12 @@ function Answer({ answer }) {
         )}
       </tbody>
     </table>
-    ${answer.warnings.map((text) => html`<${Notice} kind="warn">${text}<//>`)}
+    ${
+      apart &&
+      html`<${Notice} kind="warn">
+        ${`The answers differ in length, and how they are compared decides: compare by mean says “${apart.mean}”, compare by sum “${apart.sum}”.`}
+      <//>`
+    }
+    ${warnings.map((text) => html`<${Notice} kind="warn">${text}<//>`)}
   </div>`;
 }
