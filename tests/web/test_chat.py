@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chatpage_kit import FIRST, answers, await_answers, say, scripted, set_number
 from server_kit import Running, Unhurried, serving
-from web_kit import accessibility, needs_browser, typed, watched
+from web_kit import Watched, accessibility, needs_browser, typed, watched
 
 from colibri import LLM
 from colibri.engine.request import Failed, PrefillProgress, Token
@@ -83,7 +83,7 @@ def test_every_setting_reaches_the_server(browser: Browser, thinker: LLM) -> Non
         assert model.submitted[1].params.logprobs is None
 
 
-def test_what_is_out_of_bounds_is_said_and_not_sent(page: Page) -> None:
+def test_with_a_wrong_setting_nothing_is_sent(page: Page) -> None:
     page.get_by_role("button", name="Settings").click()
     for label, value, says in (
         ("Temperature", "warm", "from 0 to 2"),
@@ -91,12 +91,69 @@ def test_what_is_out_of_bounds_is_said_and_not_sent(page: Page) -> None:
         ("Seed", "-1", "from 0 to 9007199254740991"),
     ):
         set_number(page, label, value)
-        page.get_by_text(says).wait_for()
-    page.get_by_label("Tools").fill("[{]")
-    page.get_by_text("this is no JSON").wait_for()
+        page.get_by_text(says, exact=True).wait_for()
+        page.get_by_role("button", name="All as at first").click()
+    set_number(page, "Temperature", "5")
+    page.get_by_role("button", name="Close settings").click()
     say(page, FIRST)
+    page.locator(".composer").get_by_text("Temperature: from 0 to 2").wait_for()
+    assert page.get_by_role("button", name="Send", exact=True).is_disabled()
+    assert answers(page).count() == 0
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("button", name="All as at first").click()
+    page.get_by_label("Tools").fill("[{]")
+    page.locator(".composer").get_by_text("Tools: this is no JSON").wait_for()
+    page.get_by_role("button", name="All as at first").click()
+    assert page.get_by_label("Tools").input_value() == ""
+    assert page.get_by_text("this is no JSON").count() == 0
+    page.get_by_label("Message", exact=True).press("Enter")
     await_answers(page)
     assert len(answers(page).locator(".prose").inner_text()) > 20
+
+
+def test_all_as_at_first_empties_tools(page: Page) -> None:
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Tools").fill('{"name": "find", "parameters": {"type": "object"}}')
+    page.get_by_role("button", name="All as at first").click()
+    assert page.get_by_label("Tools").input_value() == ""
+    with page.expect_request("**/v1/chat/completions") as asked:
+        say(page, FIRST)
+    assert "tools" not in asked.value.post_data_json
+    await_answers(page)
+
+
+def test_a_visit_elsewhere_keeps_the_place_and_the_draft(page: Page) -> None:
+    field = page.get_by_label("Message", exact=True)
+    say(page, FIRST)
+    await_answers(page)
+    field.fill("And then?")
+    links = page.get_by_role("navigation", name="Pages")
+    for other in ("Model", "Brio"):
+        links.get_by_role("link", name=other).click()
+        page.get_by_role("heading", level=1, name=other).wait_for()
+    links.get_by_role("link", name="Chat").click()
+    page.get_by_role("heading", level=1, name=FIRST).wait_for()
+    assert field.input_value() == "And then?"
+    page.get_by_role("link", name="New conversation").click()
+    page.get_by_text("Talk with demo").wait_for()
+    assert field.input_value() == ""
+    page.go_back()
+    page.get_by_role("heading", level=1, name=FIRST).wait_for()
+    field.press("Enter")
+    await_answers(page, 2)
+    assert field.input_value() == ""
+
+
+def test_a_conversation_that_is_too_long_says_what_helps(visit: Watched) -> None:
+    visit.lenient = True
+    page = visit.open()
+    page.get_by_text("Talk with demo").wait_for()
+    say(page, "fox " * 20_000)
+    said = page.get_by_role("alert").filter(has_text="longer than the model's context")
+    said.wait_for()
+    assert page.get_by_role("button", name="Try again").count() == 0
+    said.get_by_role("link", name="start a new conversation").click()
+    page.get_by_text("Talk with demo").wait_for()
 
 
 def test_progress_of_a_long_prompt_and_stop(browser: Browser, llm: LLM) -> None:

@@ -171,6 +171,17 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, llm: LLM) -> N
         page.get_by_role("button", name="Connect").click()
         page.get_by_label("Server").get_by_text("demo").wait_for()
         assert "right" not in page.url
+        page.evaluate("sessionStorage.removeItem('colibri.key')")
+        page.reload()
+        page.get_by_role("dialog").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="hidden")
+        page.get_by_label("Message", exact=True).fill("Hello")
+        page.get_by_label("Message", exact=True).press("Enter")
+        page.get_by_text("This server asks for a key: enter it, then try again.").wait_for()
+        field.fill("right")
+        page.get_by_role("button", name="Connect").click()
+        page.get_by_label("Server").get_by_text("demo").wait_for()
         page.reload()
         page.get_by_label("Server").get_by_text("demo").wait_for()
         assert page.get_by_role("dialog").count() == 0

@@ -72,13 +72,21 @@ function asApiError(error, message) {
   return new ApiError(0, message, { code: "unreachable" });
 }
 
+/** In words for a reader of the page: the server's are for those who write programs. */
+function keyProblem() {
+  return apiKey.value
+    ? "The key is not the server's: enter the right one, then try again."
+    : "This server asks for a key: enter it, then try again.";
+}
+
 async function refusal(response) {
   const after = Number.parseFloat(response.headers.get("retry-after") ?? "");
   const retryAfter = Number.isFinite(after) ? after : null;
   try {
     const { error } = await response.json();
     const { message, code, param } = error;
-    return new ApiError(response.status, String(message), { code, param, retryAfter });
+    const said = response.status === 401 ? keyProblem() : String(message);
+    return new ApiError(response.status, said, { code, param, retryAfter });
   } catch {
     return new ApiError(response.status, `the server answered ${response.status}`, { retryAfter });
   }

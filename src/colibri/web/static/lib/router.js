@@ -15,12 +15,26 @@ export const PAGES = [
 /** {page, rest}: "#/chat/abc" is {page: "chat", rest: "abc"}. */
 export const route = signal(parse(location.hash));
 
+const left = new Map(); // page -> what of it was open when it was left
+
 addEventListener("hashchange", () => {
-  route.value = parse(location.hash);
+  const next = parse(location.hash);
+  if (next.page !== route.value.page) left.set(route.value.page, route.value.rest);
+  route.value = next;
 });
 
+/** Where the navigation leads: Chat goes on with the conversation it was left in. */
+export function linkTo(page) {
+  const rest = page === "chat" && route.value.page !== page ? left.get(page) : "";
+  return hashOf(page, rest);
+}
+
+function hashOf(page, rest) {
+  return `#/${page}${rest ? `/${encodeURIComponent(rest)}` : ""}`;
+}
+
 export function navigate(page, rest = "", { replace = false } = {}) {
-  const hash = `#/${page}${rest ? `/${encodeURIComponent(rest)}` : ""}`;
+  const hash = hashOf(page, rest);
   if (hash === location.hash) return;
   if (replace) {
     history.replaceState(null, "", hash);

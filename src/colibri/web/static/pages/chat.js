@@ -20,7 +20,6 @@ const settingsOpen = persisted("settings", false, (value) => typeof value === "b
 
 export default function ChatPage({ rest }) {
   const [kept, setKept] = useState(null); // a signal of the conversation
-  const [draftSystem, setDraftSystem] = useState("");
   const [listOpen, setListOpen] = useState(false);
   const context = useContextSize();
   useEffect(() => void store.loadList(), []);
@@ -47,10 +46,10 @@ export default function ChatPage({ rest }) {
     let at = id;
     let parent = nodes.length ? nodes[nodes.length - 1].id : ROOT;
     if (at === null) {
-      const made = newConversation(draftSystem);
+      const made = newConversation(store.draftSystem.value);
       store.add(made);
       [at, parent] = [made.id, ROOT];
-      setDraftSystem("");
+      store.draftSystem.value = "";
     }
     ask(at, parent, text);
     navigate("chat", at);
@@ -68,7 +67,7 @@ export default function ChatPage({ rest }) {
     },
   };
   const setSystem = (system) =>
-    id === null ? setDraftSystem(system) : store.update(id, (old) => ({ ...old, system }));
+    id === null ? (store.draftSystem.value = system) : store.update(id, (old) => ({ ...old, system }));
   const last = nodes.findLast((node) => node.stats?.prompt !== undefined);
 
   return html`<div class=${`chat ${settingsOpen.value ? "with-settings" : ""} ${listOpen ? "with-list" : ""}`}>
@@ -82,7 +81,7 @@ export default function ChatPage({ rest }) {
       />
       <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} />
       <${Composer}
-        conversationId=${id}
+        place=${rest}
         busy=${busy}
         onSend=${send}
         onStop=${() => stop(runningIn(id))}
@@ -93,7 +92,7 @@ export default function ChatPage({ rest }) {
     ${
       settingsOpen.value &&
       html`<${Settings}
-        system=${conversation?.system ?? draftSystem}
+        system=${conversation?.system ?? store.draftSystem.value}
         onSystem=${setSystem}
         onClose=${() => (settingsOpen.value = false)}
       />`

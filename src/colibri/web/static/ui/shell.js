@@ -4,7 +4,7 @@ import { bytes, percent, rate } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { history, model, state, status } from "../lib/live.js";
 import { theme } from "../lib/prefs.js";
-import { PAGES, loadPage, route } from "../lib/router.js";
+import { PAGES, linkTo, loadPage, route } from "../lib/router.js";
 import { Banner } from "./banner.js";
 import { Icon } from "./icons.js";
 import { KeyDialog } from "./keydialog.js";
@@ -26,7 +26,7 @@ export function Shell() {
         ${PAGES.map(
           (page) => html`<a
             key=${page.id}
-            href=${`#/${page.id}`}
+            href=${linkTo(page.id)}
             title=${page.hint}
             aria-current=${route.value.page === page.id ? "page" : undefined}
           >

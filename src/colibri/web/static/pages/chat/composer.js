@@ -1,24 +1,28 @@
 // Where a message is written.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../../lib/html.js";
 import { count } from "../../lib/format.js";
 import { Button } from "../../ui/parts.js";
+import { settingsProblem } from "./sampling.js";
+import { drafts, setDraft } from "./store.js";
 
-/** used, context: tokens, or null. */
-export function Composer({ conversationId, busy, onSend, onStop, used, context }) {
+/** place: the conversation's id, "" of a new one. used, context: tokens, or null. */
+export function Composer({ place, busy, onSend, onStop, used, context }) {
   const ref = useRef(null);
-  const [text, setText] = useState("");
+  const text = drafts.value[place] ?? "";
+  const problem = settingsProblem();
+  const setText = (next) => setDraft(place, next);
   useEffect(() => {
     if (matchMedia("(pointer: fine)").matches) ref.current.focus({ preventScroll: true });
-  }, [conversationId]);
+  }, [place]);
   useLayoutEffect(() => {
     const area = ref.current;
     area.style.height = "auto";
     area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
   }, [text]);
   const send = () => {
-    if (busy || !text.trim()) return;
-    onSend(text);
+    if (busy || problem || !text.trim()) return;
     setText("");
+    onSend(text);
   };
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -41,9 +45,10 @@ export function Composer({ conversationId, busy, onSend, onStop, used, context }
       ${
         busy
           ? html`<${Button} kind="primary" icon="stop" label="Stop" bare onClick=${onStop} />`
-          : html`<${Button} kind="primary" icon="send" label="Send" bare disabled=${!text.trim()} onClick=${send} />`
+          : html`<${Button} kind="primary" icon="send" label="Send" bare disabled=${problem !== null || !text.trim()} onClick=${send} />`
       }
     </div>
+    ${problem && html`<p class="problem" role="alert">${`Nothing can be sent, a setting is wrong. ${problem}.`}</p>`}
     <p class="composer-foot">
       <span class="keys"><kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> is a new line</span><span class="spacer"></span>
       ${used !== null && context !== null && html`<span class="num">${count(used)} of ${count(context)} tokens of context</span>`}

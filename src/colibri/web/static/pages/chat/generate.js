@@ -80,7 +80,7 @@ class Answer {
       await this.insist(body);
     } catch (error) {
       if (error?.name === "AbortError") this.fields.finish = "stopped";
-      else Object.assign(this.fields, { finish: "error", error: error.message || String(error) });
+      else Object.assign(this.fields, { finish: "error", error: error.message || String(error), code: error.code ?? null });
     }
   }
 

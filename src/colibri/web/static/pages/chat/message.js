@@ -111,12 +111,21 @@ function Thinking({ text, going }) {
   </details>`;
 }
 
+const TOO_LONG = "context_length_exceeded"; // the API's code
+
 const ENDINGS = {
   length: ["warn", "Truncated", "The answer reached the longest length allowed: raise it in the settings."],
   stopped: ["", "Stopped", "The answer was stopped before its end."],
 };
 
 function Ending({ node, act, busy }) {
+  if (node.finish === "error" && node.code === TOO_LONG) {
+    // The same again would end the same.
+    return html`<${Notice} kind="danger" role="alert">
+      <span title=${node.error}>The conversation is longer than the model's context. Edit a message to shorten it, or </span>
+      <a href="#/chat">start a new conversation</a>.
+    <//>`;
+  }
   if (node.finish === "error") {
     return html`<${Notice} kind="danger" role="alert">
       ${node.error || "The answer failed."}${" "}

@@ -60,15 +60,36 @@ export function toolsOf(text) {
   });
 }
 
-/** Fields of a request. */
+/** null, or what is wrong with them. */
+export function toolsProblem(text) {
+  try {
+    toolsOf(text);
+    return null;
+  } catch (error) {
+    return error.message;
+  }
+}
+
+/** null, or the first of the settings with which nothing can be asked, and why. */
+export function settingsProblem() {
+  const chosen = settings.value;
+  for (const number of NUMBERS) {
+    const problem = numberProblem(number, chosen[number.name]);
+    if (problem) return `${number.label}: ${problem}`;
+  }
+  const problem = toolsProblem(chosen.tools ?? "");
+  return problem && `Tools: ${problem}`;
+}
+
+/** Fields of a request. Throws an Error where a setting is wrong: none is left out silently. */
 export function requestFields() {
+  const problem = settingsProblem();
+  if (problem) throw new Error(`A setting is wrong, ${problem}. Change it in the settings.`);
   const chosen = settings.value;
   const fields = {};
   for (const number of NUMBERS) {
     const text = chosen[number.name];
-    if (text !== undefined && text !== "" && numberProblem(number, text) === null) {
-      fields[number.name] = Number(text);
-    }
+    if (text !== undefined && text !== "") fields[number.name] = Number(text);
   }
   if (chosen.thinking) fields.enable_thinking = chosen.thinking === "on";
   if (chosen.effort) fields.reasoning_effort = chosen.effort;

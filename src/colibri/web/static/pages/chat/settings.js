@@ -1,7 +1,7 @@
 // How answers are made: at the side of the conversation.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { Button } from "../../ui/parts.js";
-import { NUMBERS, numberProblem, reset, set, settings, toolsOf } from "./sampling.js";
+import { NUMBERS, numberProblem, reset, set, settings, toolsProblem } from "./sampling.js";
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
@@ -73,21 +73,10 @@ function NumberField({ number }) {
   </label>`;
 }
 
-/** Kept as soon as it is right: no request fails of half a text. */
 function ToolsField() {
-  const [text, setText] = useState(settings.value.tools ?? "");
-  const [problem, setProblem] = useState(null);
-  const put = (event) => {
-    const written = event.currentTarget.value;
-    setText(written);
-    try {
-      toolsOf(written);
-      setProblem(null);
-      set("tools", written);
-    } catch (error) {
-      setProblem(error.message);
-    }
-  };
+  const text = settings.value.tools ?? "";
+  const problem = toolsProblem(text);
+  const put = (event) => set("tools", event.currentTarget.value);
   return html`<label class="field">
     <span class="label">Tools <small class="muted">JSON, as OpenAI's API takes them</small></span>
     <textarea class="textarea mono" rows="3" spellcheck="false" value=${text} aria-invalid=${problem !== null} onInput=${put}></textarea>

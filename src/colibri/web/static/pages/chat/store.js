@@ -1,5 +1,6 @@
 // The conversations that are open, the list of all, and what is done to them.
 import { batch, signal } from "../../lib/html.js";
+import { persisted } from "../../lib/prefs.js";
 import * as db from "./db.js";
 
 const SAVE_MS = 100;
@@ -9,12 +10,26 @@ export const heads = signal([]);
 /** Why conversations are not kept, or null. */
 export const unkept = signal(null);
 
+/** place -> what was written and not sent; of this tab. */
+export const drafts = persisted("drafts", {}, isTexts, () => sessionStorage);
+/** The system prompt of a conversation that has not begun. */
+export const draftSystem = signal("");
+
 const opened = new Map(); // id -> signal of a conversation
 const timers = new Map();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("colibri.chat") : null;
 
 /** Ids of conversations an answer is being written to: other tabs do not change these here. */
 export const busy = signal(new Set());
+
+function isTexts(value) {
+  return value !== null && typeof value === "object" && Object.values(value).every((text) => typeof text === "string");
+}
+
+export function setDraft(place, text) {
+  const { [place]: _, ...others } = drafts.value;
+  drafts.value = text ? { ...others, [place]: text } : others;
+}
 
 export async function loadList() {
   try {
@@ -66,6 +81,7 @@ export async function remove(id) {
   clearTimeout(timers.get(id));
   timers.delete(id);
   opened.delete(id);
+  setDraft(id, "");
   await db.remove(id).catch(tellUnkept);
   heads.value = heads.value.filter((head) => head.id !== id);
   channel?.postMessage({ id, removed: true });
