@@ -68,7 +68,7 @@ def test_answers_are_those_of_the_endpoint(visit: Watched, server: Running) -> N
         says = question(page, part).locator(".answer-says").inner_text()
         assert answer["answer"] in says
         assert f"entropy {answer['entropy']:.2f}" in says
-        assert re.search("certain|fairly sure|leaning|unsure|undecided", says)
+        assert re.search("certain|fairly sure|leaning|unsure|undecided|disagree", says)
     took = page.get_by_label("What it took")
     written = took.locator("div", has_text="tokens written").locator("dd").inner_text()
     read = took.locator("div", has_text="tokens read").locator("dd").inner_text()
