@@ -159,6 +159,15 @@ def user_folder(environ: Mapping[str, str]) -> Path | None:
     return None
 
 
+def state_folder(environ: Mapping[str, str]) -> Path | None:
+    """Where the program keeps what it learns for this user; it need not exist. None: as above."""
+    if state := environ.get("XDG_STATE_HOME"):
+        return Path(state) / "colibri"
+    if home := environ.get("HOME"):
+        return Path(home) / ".local" / "state" / "colibri"
+    return None
+
+
 def cpu_of(environ: Mapping[str, str]) -> CpuPath | None:
     """COLI_CPU, checked: it forces a path on whatever runs, a test suite for instance."""
     setting = BY_FIELD["cpu"]

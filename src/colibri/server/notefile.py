@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from colibri.config import state_folder
 from colibri.container.writer import write_file
 from colibri.errors import ColibriError, ConfigError
 
@@ -33,11 +34,7 @@ def folder(environ: Mapping[str, str]) -> Path | None:
     """Where this user's servers leave their notes; None: the user has no home."""
     if runtime := environ.get("XDG_RUNTIME_DIR"):
         return Path(runtime) / "colibri"
-    if state := environ.get("XDG_STATE_HOME"):
-        return Path(state) / "colibri"
-    if home := environ.get("HOME"):
-        return Path(home) / ".local" / "state" / "colibri"
-    return None
+    return state_folder(environ)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from colibri.cli import terminal
+from colibri.config import state_folder
 from colibri.container.output import check_folder
 from colibri.errors import ConfigError
 
@@ -67,11 +68,8 @@ class PrivateHistory(FileHistory):
 def _path(wish: str | None, environ: Mapping[str, str]) -> Path | None:
     if wish is not None:
         return None if wish == OFF else Path(wish).expanduser()
-    if state := environ.get("XDG_STATE_HOME"):
-        return Path(state) / "colibri" / "chat-history"
-    if home := environ.get("HOME"):
-        return Path(home) / ".local" / "state" / "colibri" / "chat-history"
-    return None
+    state = state_folder(environ)
+    return state and state / "chat-history"
 
 
 def _prepare(path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from colibri.config import EngineConfig
+from colibri.config import EngineConfig, state_folder
 from colibri.container.output import check_folder
 from colibri.container.reader import Container
 from colibri.container.writer import naming_the_file
@@ -33,13 +33,8 @@ def usage_path(
         return Path(wish)
     if not embedded and os.access(directory, os.W_OK):
         return directory / USAGE_NAME
-    if home := environ.get("XDG_STATE_HOME"):
-        base = Path(home)
-    elif home := environ.get("HOME"):
-        base = Path(home) / ".local" / "state"
-    else:
-        return None
-    return base / "colibri" / "usage" / (subject.fingerprint + USAGE_NAME)
+    state = state_folder(environ)
+    return state and state / "usage" / (subject.fingerprint + USAGE_NAME)
 
 
 def usage_of_model(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from colibri.config import state_folder
 from colibri.container.jsonfile import encode_json, read_json
 from colibri.container.output import write_bytes
 from colibri.errors import ConfigError, ContainerError
@@ -59,13 +60,8 @@ class Atlas(
 
 def atlas_paths(directory: Path, subject: Subject, environ: Mapping[str, str]) -> list[Path]:
     """Where a model's atlas is looked for: beside it, then in the user's state directory."""
-    if home := environ.get("XDG_STATE_HOME"):
-        base = Path(home)
-    elif home := environ.get("HOME"):
-        base = Path(home) / ".local" / "state"
-    else:
-        return [directory / NAME]
-    return [directory / NAME, base / "colibri" / "atlas" / f"{subject.fingerprint}.{NAME}"]
+    beside, state = directory / NAME, state_folder(environ)
+    return [beside, *([state / "atlas" / f"{subject.fingerprint}.{NAME}"] if state else [])]
 
 
 def default_path(
