@@ -50,6 +50,16 @@ class Counters:
         )
         return Counters(**numbers, guesses=guesses, layers=_since(self.layers, before.layers))
 
+    def plus(self, other: Counters) -> Counters:
+        numbers = {name: getattr(self, name) + getattr(other, name) for name in _NUMBERS}
+        mine, theirs = self.guesses, other.guesses
+        guesses = Guesses(
+            mine.missing + theirs.missing,
+            mine.guessed + theirs.guessed,
+            mine.right + theirs.right,
+        )
+        return Counters(**numbers, guesses=guesses, layers=_plus(self.layers, other.layers))
+
 
 def _since(
     after: Mapping[int, tuple[int, int]], before: Mapping[int, tuple[int, int]]
@@ -58,4 +68,14 @@ def _since(
     for layer, (hits, misses) in after.items():
         old_hits, old_misses = before.get(layer, (0, 0))
         found[layer] = (hits - old_hits, misses - old_misses)
+    return found
+
+
+def _plus(
+    one: Mapping[int, tuple[int, int]], other: Mapping[int, tuple[int, int]]
+) -> dict[int, tuple[int, int]]:
+    found = dict(one)
+    for layer, (hits, misses) in other.items():
+        old_hits, old_misses = found.get(layer, (0, 0))
+        found[layer] = (old_hits + hits, old_misses + misses)
     return found

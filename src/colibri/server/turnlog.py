@@ -36,7 +36,7 @@ class Part:
     seconds: float = 0.0
     listened: int = 0
     layers: dict[int, Phases] = field(default_factory=dict)  # of those that were listened to
-    traffic: list[Counters] = field(default_factory=list)  # of stretches of such steps
+    traffic: Counters = field(default_factory=Counters)  # of stretches of such steps
 
     def listen(self, record: StepRecord) -> None:
         self.listened += 1
@@ -45,7 +45,7 @@ class Part:
             for name, seconds in phases.items():
                 known[name] += seconds
 
-    def by_layer(self, traffic: Traffic) -> dict[int, Phases]:
+    def by_layer(self, traffic: Counters) -> dict[int, Phases]:
         """Seconds a phase of each layer, which add up to those of the steps; -1: outside."""
         wait = min(traffic.wait_seconds, self.seconds)
         heard = {n: dict(phases) for n, phases in self.layers.items()} or {-1: {"python": 1.0}}
@@ -63,26 +63,6 @@ class Part:
         for n, weight in (weights if whole > 0 else {-1: 1.0}).items():
             phases = found.setdefault(n, {})
             phases["expert_wait"] = wait * weight / (whole or 1.0)
-        return found
-
-
-@dataclass
-class Traffic:
-    bytes_read: int = 0
-    read_seconds: float = 0.0
-    wait_seconds: float = 0.0
-    layers: dict[int, tuple[int, int]] = field(default_factory=dict)  # hits, misses
-
-    @classmethod
-    def of(cls, stretches: list[Counters]) -> Traffic:
-        found = cls()
-        for one in stretches:
-            found.bytes_read += one.bytes_read
-            found.read_seconds += one.read_seconds
-            found.wait_seconds += one.wait_seconds
-            for layer, (hits, misses) in one.layers.items():
-                before = found.layers.get(layer, (0, 0))
-                found.layers[layer] = (before[0] + hits, before[1] + misses)
         return found
 
 
@@ -194,17 +174,18 @@ class TurnLog:
         total["between"] = max(wall - stepped, 0.0)
         return told | {"phases": total}
 
-    def _traffic(self, turn: Turn, prefill: bool) -> Traffic:
+    def _traffic(self, turn: Turn, prefill: bool) -> Counters:
         """Also of a stretch that goes on."""
-        stretches, begun = list(turn.parts[prefill].traffic), turn.open
-        if begun is not None and prefill == self._prefill:
-            stretches.append(self._counters().since(begun))
-        return Traffic.of(stretches)
+        found, begun = turn.parts[prefill].traffic, turn.open
+        if begun is None or prefill != self._prefill:
+            return found
+        return found.plus(self._counters().since(begun))
 
     def _close(self) -> None:
         """A stretch of like steps is over."""
         if self._turns and (turn := self._turns[-1]).open is not None:
-            turn.parts[self._prefill].traffic.append(self._counters().since(turn.open))
+            part = turn.parts[self._prefill]
+            part.traffic = part.traffic.plus(self._counters().since(turn.open))
             turn.open = None
 
     def _counters(self) -> Counters:
