@@ -267,6 +267,7 @@ def test_twenty_thousand_experts(browser: Browser, llm: LLM, record_property: An
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 @pytest.mark.parametrize("name", ["brain", "atlas", "profile", "model"])
 def test_accessible(browser: Browser, live: Running, name: str, width: int, scheme: Any) -> None:
+    ask(live, tokens=3)  # Profile has headings once there is a turn
     size = {"width": width, "height": 844}
     with watched(browser, live.url, viewport=size, color_scheme=scheme) as visited:
         page = visited.open(f"/#/{name}")

@@ -182,12 +182,15 @@ def test_two_conversations_are_answered_at_once(browser: Browser, llm: LLM) -> N
         say(page, "The first.")
         page.get_by_text("word word").wait_for()
         page.get_by_role("link", name="New conversation").click()
+        page.get_by_text("Talk with demo").wait_for()
         say(page, "The second.")
         page.get_by_text("word word").wait_for()
         page.get_by_role("link", name=re.compile("^The first")).click()
+        page.get_by_role("heading", level=1, name="The first.").wait_for()
         await_answers(page)
         assert answers(page).inner_text().count("word") == 60
         page.get_by_role("link", name=re.compile("^The second")).click()
+        page.get_by_role("heading", level=1, name="The second.").wait_for()
         await_answers(page)
         assert answers(page).inner_text().count("word") == 60
 
