@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from colibri.config import EngineConfig
 from colibri.errors import CapacityError, ConfigError
 from colibri.experts.cache.narrow import CacheBits, buffer_count
-from colibri.experts.cache.policies.auto import resolve
+from colibri.experts.cache.policies.auto import ratio, resolve
 from colibri.experts.stored import checks_stored_bits, shared_bytes
 from colibri.experts.usage.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
@@ -183,7 +183,7 @@ def draft_plan(
         trunk_bits=trunk.bits,
         embed_bits=trunk.embed_bits,
         budget_reason=budget.reason,
-        policy=resolve(config.policy, _ratio(slots, sizes.experts_per_token)),
+        policy=resolve(config.policy, ratio(slots, len(slots) * sizes.experts_per_token)),
         pin_bytes=pin_limits(config.pin, cached, sizes.experts_per_token).nbytes,
         cache_bits=config.cache_bits,
         buffer_bytes=buffers,
@@ -216,11 +216,6 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerSizes], room: int) ->
         low, high = (middle, high) if _arena(layers, middle) <= room else (low, middle - 1)
     low = max(1, low * config.cache_share // 100)
     return {n: min(low, layer.num_experts) for n, layer in layers.items()}
-
-
-def _ratio(slots: Mapping[int, int], experts_per_token: int) -> float:
-    """Mean slots a layer / experts a token."""
-    return sum(slots.values()) / max(1, len(slots) * experts_per_token)
 
 
 def _arena(layers: Mapping[int, LayerSizes], count: int) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+from colibri.experts.cache.policies.auto import ratio
 from colibri.lab.replay.caches import Tally
 from colibri.lab.replay.capacity import Capacity
 from colibri.routing.trace import LayerFacts
@@ -52,11 +53,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Row]
 
 
-def ratio(layers: Sequence[LayerFacts], slots: Mapping[int, int]) -> float:
-    """Mean slots a layer / experts a token."""
-    return sum(slots.values()) / sum(n.k for n in layers)
-
-
 def row_of(
     layers: Sequence[LayerFacts],
     tally: Tally,
@@ -73,7 +69,7 @@ def row_of(
         scope=scope,
         capacity=capacity.text,
         slots=dict(slots),
-        ratio=ratio(layers, slots),
+        ratio=ratio(slots, sum(n.k for n in layers)),
         pinned=pinned,
         hits=total.hits,
         misses=total.misses,

@@ -11,13 +11,13 @@ import numpy as np
 
 from colibri.errors import ConfigError
 from colibri.experts.cache.policies import POLICIES
-from colibri.experts.cache.policies.auto import resolve
+from colibri.experts.cache.policies.auto import ratio, resolve
 from colibri.experts.cache.pools import Scope
 from colibri.lab.replay.belady import Belady
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.capacity import Capacity, pins_by_layer
 from colibri.lab.replay.demands import Demand, demands
-from colibri.lab.replay.outcome import Outcome, Row, ratio, row_of
+from colibri.lab.replay.outcome import Outcome, Row, row_of
 from colibri.routing.trace import LayerFacts, TraceFile
 
 OPTIMUM = "belady"
@@ -97,7 +97,7 @@ class _Cache:
         self._layers, self._capacity = layers, capacity
         slots = capacity.slots(layers)
         self._policy, self._scope = policy, scope
-        self._resolved = resolve(policy, ratio(layers, slots))
+        self._resolved = resolve(policy, ratio(slots, sum(n.k for n in layers)))
         self.replay = CacheReplay(layers, slots, self._resolved, scope)
         self._pinned = 0
 
