@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import os
 from pathlib import Path
 
@@ -13,21 +11,15 @@ from starlette.responses import Response
 from colibri.container.jsonfile import encode_json
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas.file import find_atlas, read_atlas
+from colibri.server.cached import Cached
 from colibri.server.errors import ApiError
 from colibri.server.service import Service
 
 
 async def atlas(request: Request, service: Service) -> Response:
     """The file as `coli atlas build` wrote it, checked. 404: there is none for this model."""
-    body = await service.work(lambda: _found(service))
-    tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-    headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        headers["content-encoding"] = "gzip"
-        body = await service.work(lambda: gzip.compress(body, 6, mtime=0))
-    return Response(body, headers=headers, media_type="application/json")
+    found = await service.work(lambda: Cached(_found(service)))
+    return await found.respond(request, service, "application/json", {})
 
 
 def _found(service: Service) -> bytes:
