@@ -1,7 +1,7 @@
 // One expert of the atlas in words; or what the search found.
 import { count, percent, significant } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
-import { Meter } from "../../ui/parts.js";
+import { Company, Topics } from "./facts.js";
 
 const MOST_LISTED = 12;
 
@@ -13,37 +13,8 @@ export function Expert({ atlas, index, found, onSelect }) {
     <p class="small muted">
       ${kind(expert)}
     </p>
-    ${atlas.topicsOf(index, atlas.topics.length).map(
-      ({ name, share }) => html`<div class="topic" key=${name}>
-        <div class="row small">
-          <span>${name}</span><span class="spacer"></span><span class="num">${percent(share, 0)}</span>
-        </div>
-        <${Meter} share=${share} label=${`${name}: ${percent(share, 0)}`} />
-      </div>`,
-    )}
-    ${
-      expert.tokens.length
-        ? html`<p class="small">
-            most for ${expert.tokens.map((token) => html`<code class="token">${visible(token)}</code> `)}
-          </p>`
-        : null
-    }
-    ${
-      expert.neighbours.length
-        ? html`<p class="small">
-            often with
-            ${expert.neighbours.map(
-              (other) => html` <button
-                  class="button tiny"
-                  type="button"
-                  onClick=${() => onSelect(atlas.index(expert.layer, other))}
-                >
-                  expert ${other}
-                </button>`,
-            )}
-          </p>`
-        : null
-    }
+    <${Topics} topics=${atlas.topicsOf(index, atlas.topics.length)} />
+    <${Company} expert=${expert} onSelect=${(other) => onSelect(atlas.index(expert.layer, other))} />
     <p class="small"><a href=${`#/brain/${expert.layer}.${expert.expert}`}>Show it in Brain</a></p>
   </section>`;
 }
@@ -74,8 +45,4 @@ function Found({ atlas, found, onSelect }) {
         : html`<p class="small muted">Point at a dot, click it, or search.</p>`
     }
   </section>`;
-}
-
-function visible(token) {
-  return token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }

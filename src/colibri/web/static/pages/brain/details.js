@@ -1,7 +1,7 @@
 // One expert in words.
-import { count, percent, significant } from "../../lib/format.js";
+import { count, significant } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
-import { Meter } from "../../ui/parts.js";
+import { Company, Topics } from "../atlas/facts.js";
 import { tierName } from "./tiers.js";
 
 export function Details({ state, atlas, index, onSelect }) {
@@ -23,7 +23,7 @@ export function Details({ state, atlas, index, onSelect }) {
       <dt>last used</dt>
       <dd>${lastText(state, index)}</dd>
     </dl>
-    ${known >= 0 ? html`<${Topics} ...${{ atlas, known, state, onSelect }} />` : null}
+    ${known >= 0 ? html`<${InAtlas} ...${{ atlas, known, state, onSelect }} />` : null}
     ${
       known < 0
         ? html`<p class="small muted">
@@ -34,43 +34,18 @@ export function Details({ state, atlas, index, onSelect }) {
   </section>`;
 }
 
-function Topics({ atlas, known, state, onSelect }) {
+function InAtlas({ atlas, known, state, onSelect }) {
   const facts = atlas.experts[known];
   const go = (other) => {
     const found = state.layers.find((each) => each.layer === facts.layer);
     onSelect(found.start + other);
   };
   return html`<h3>${facts.specialist ? `Specialist: ${atlas.topics[facts.top].name}` : "Generalist"}</h3>
-    ${atlas.topicsOf(known).map(
-      ({ name, share }) => html`<div class="topic" key=${name}>
-        <div class="row small">
-          <span>${name}</span><span class="spacer"></span><span class="num">${percent(share, 0)}</span>
-        </div>
-        <${Meter} share=${share} label=${`${name}: ${percent(share, 0)}`} />
-      </div>`,
-    )}
+    <${Topics} topics=${atlas.topicsOf(known)} />
     <p class="small muted">
       spread over topics ${significant(facts.entropy)} of 1, from ${count(facts.selections)} selections
     </p>
-    ${
-      facts.tokens.length
-        ? html`<p class="small">
-            most for ${facts.tokens.map((token) => html`<code class="token">${visible(token)}</code> `)}
-          </p>`
-        : null
-    }
-    ${
-      facts.neighbours.length
-        ? html`<p class="small">
-            often with
-            ${facts.neighbours.map(
-              (other) => html` <button class="button tiny" type="button" onClick=${() => go(other)}>
-                  expert ${other}
-                </button>`,
-            )}
-          </p>`
-        : null
-    }
+    <${Company} expert=${facts} onSelect=${go} />
     <p class="small"><a href=${`#/atlas/${facts.layer}.${facts.expert}`}>Show it in the atlas</a></p>`;
 }
 
@@ -102,9 +77,4 @@ function lastText(state, index) {
   }
   if (ago[index] < 0) return "not since the model was loaded";
   return ago[index] === 0 ? "by the last token" : `${count(ago[index])} tokens ago`;
-}
-
-/** Spaces and line ends of a token, so that they can be seen. */
-function visible(token) {
-  return token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }

@@ -1,0 +1,45 @@
+// What an atlas says of an expert, for the pages that show one.
+import { percent } from "../../lib/format.js";
+import { html } from "../../lib/html.js";
+import { Meter } from "../../ui/parts.js";
+
+/** topics: [{name, share}]. */
+export function Topics({ topics }) {
+  return topics.map(
+    ({ name, share }) => html`<div class="topic" key=${name}>
+      <div class="row small">
+        <span>${name}</span><span class="spacer"></span><span class="num">${percent(share, 0)}</span>
+      </div>
+      <${Meter} share=${share} label=${`${name}: ${percent(share, 0)}`} />
+    </div>`,
+  );
+}
+
+/** Its strongest tokens, and the experts of its layer that are selected with it; onSelect: of one of those. */
+export function Company({ expert, onSelect }) {
+  const { tokens, neighbours } = expert;
+  return html`${
+    tokens.length
+      ? html`<p class="small">
+          most for ${tokens.map((token) => html`<code class="token">${visible(token)}</code> `)}
+        </p>`
+      : null
+  }
+  ${
+    neighbours.length
+      ? html`<p class="small">
+          often with
+          ${neighbours.map(
+            (other) => html` <button class="button tiny" type="button" onClick=${() => onSelect(other)}>
+                expert ${other}
+              </button>`,
+          )}
+        </p>`
+      : null
+  }`;
+}
+
+/** Spaces and line ends of a token, so that they can be seen. */
+function visible(token) {
+  return token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
