@@ -156,6 +156,24 @@ def test_a_conversation_that_is_too_long_says_what_helps(visit: Watched) -> None
     page.get_by_text("Talk with demo").wait_for()
 
 
+def test_no_gap_between_a_question_and_its_answer(page: Page) -> None:
+    say(page, FIRST)
+    await_answers(page)
+    bubble = page.locator(".bubble").bounding_box()
+    prose = page.locator(".prose").bounding_box()
+    assert bubble
+    assert prose
+    assert prose["y"] - bubble["y"] - bubble["height"] < 40
+    edit = page.get_by_role("button", name="Edit", exact=True)
+    opacity = "part => getComputedStyle(part).opacity"
+    page.mouse.move(1, 1)
+    page.wait_for_function(
+        "() => getComputedStyle(document.querySelector('.actions .button')).opacity === '0'"
+    )
+    page.get_by_role("article", name="You").hover()
+    assert float(edit.evaluate(opacity)) > 0
+
+
 def test_progress_of_a_long_prompt_and_stop(browser: Browser, llm: LLM) -> None:
     script = typed(llm, "word " * 400, pace=0.05, prefill=4.0)
     with scripted(browser, llm, script) as (page, model):

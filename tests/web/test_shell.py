@@ -84,6 +84,9 @@ def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, live: Running, na
 def test_an_unknown_page_is_the_first_one(visit: Watched) -> None:
     page = visit.open("/#/nothing/%E0%A4%A")
     page.wait_for_function("() => document.title.startsWith('Chat')")
+    page.wait_for_function("() => location.hash === '#/chat'")
+    page.goto(f"{visit.url}/#/brain/1.2/x")
+    page.wait_for_function("() => location.hash === '#/brain/1.2'")
 
 
 def test_the_server_is_told_of(page: Page) -> None:
@@ -257,6 +260,53 @@ def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None
     gate.open()
     page.get_by_role("button", name="Try now").click()
     page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=6_000)
+
+
+def test_numbers_of_a_server_that_is_gone_are_not_shown(through: tuple[Page, Gate]) -> None:
+    page, gate = through
+    figures = page.get_by_label("Server").locator("dl")
+    page.wait_for_function("() => document.querySelector('.pulse dl').innerText.includes('MB')")
+    gate.cut()
+    page.get_by_label("Server").get_by_text("not reached").last.wait_for()
+    assert "MB" not in figures.inner_text()
+    assert figures.locator("dd").all_inner_texts() == ["\u2013"] * 4
+    gate.open()
+    page.wait_for_function("() => document.querySelector('.pulse dl').innerText.includes('MB')")
+
+
+def test_a_connection_that_died_in_silence_is_made_anew(browser: Browser, llm: LLM) -> None:
+    """Nothing arrives and nothing is closed, as behind a router that forgot the connection. Fifteen
+    seconds of it are told, by the page's clock; also an answer ends then, and an attempt."""
+    model = Unhurried(llm, typed(llm, "word " * 400, pace=0.05))
+    with serving(model, page=True) as server:
+        gate = Gate(server.address)
+        with watched(browser, gate.url) as visited:
+            visited.lenient = True
+            visited.context.clock.install()
+            page = visited.open()
+            page.get_by_label("Server").get_by_text("decode").wait_for()
+            page.get_by_label("Message", exact=True).fill("Tell me a story.")
+            page.keyboard.press("Enter")
+            page.get_by_text("word word").wait_for()
+            attempts: list[str] = []
+            page.on("request", lambda asked: attempts.append(asked.url.rpartition("/")[2]))
+            gate.stall()
+            page.clock.run_for(6_000)
+            page.get_by_text("The server is slow to answer.").wait_for()
+            assert page.get_by_role("article", name="Model").get_attribute("aria-busy") == "true"
+            page.clock.run_for(11_000)
+            page.get_by_text("The server cannot be reached.").wait_for()
+            page.get_by_text("the connection broke off").wait_for()
+            for _ in range(2):  # nobody answers these either
+                page.clock.run_for(18_000)
+            assert attempts.count("events") >= 2
+            gate.flow()
+            page.clock.run_for(18_000)
+            page.get_by_text("The server cannot be reached.").wait_for(state="detached")
+            assert "word word" in page.locator(".prose").inner_text()
+            page.close()
+            visited.check()
+        gate.close()
 
 
 def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:

@@ -1,5 +1,5 @@
 // The one event stream of this page: what the server does, and whether it is there at all.
-import { ApiError, apiKey, getJson, keyWanted, openStream } from "./api.js";
+import { ApiError, apiKey, breakSilent, getJson, keyWanted, openStream } from "./api.js";
 import { batch, computed, effect, signal } from "./html.js";
 
 const SLOW_MS = 4_000; // the server has something to say every second
@@ -146,11 +146,14 @@ function keep(value) {
 }
 
 function watch() {
-  if (!online.value) return;
+  if (document.hidden && hiddenLong()) {
+    if (online.value) current?.abort();
+    return;
+  }
   const silent = Date.now() - heard;
-  if (document.hidden && hiddenLong()) current?.abort();
-  else if (silent > LOST_MS) current?.abort();
-  else if (silent > SLOW_MS) state.value = "slow";
+  // Also an attempt that nobody answers, and the other streams: they go the same way.
+  if (silent > LOST_MS) breakSilent(LOST_MS);
+  else if (online.value && silent > SLOW_MS) state.value = "slow";
 }
 
 let hiddenSince = document.hidden ? Date.now() : null;
