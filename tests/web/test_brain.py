@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from live_kit import EXPERTS, LAYERS, ask, frames, live_server, many_experts, settle
 from server_kit import Running
-from web_kit import Watched, accessibility, needs_browser, watched
+from web_kit import Watched, needs_browser, watched
 
 from colibri import LLM
 
@@ -286,20 +286,4 @@ def test_twenty_thousand_experts(browser: Browser, llm: LLM, record_property: An
         page.get_by_label("Experts by tier").get_by_text(f"{there:,}").wait_for()
         # Of the step that it stands at: eight of each layer.
         settle(lambda: lit_by_layer(page) == [8] * LAYERS)
-        visited.check()
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-@pytest.mark.parametrize("name", ["brain", "atlas", "profile", "model"])
-def test_accessible(browser: Browser, live: Running, name: str, width: int, scheme: Any) -> None:
-    ask(live, tokens=3)  # Profile has headings once there is a turn
-    size = {"width": width, "height": 844}
-    with watched(browser, live.url, viewport=size, color_scheme=scheme) as visited:
-        page = visited.open(f"/#/{name}")
-        page.get_by_role("heading", level=2).first.wait_for()
-        if name == "brain":
-            page.locator(".brain-canvas").focus()
-            page.keyboard.press("ArrowRight")
-        assert accessibility(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         visited.check()

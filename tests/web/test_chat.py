@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chatpage_kit import FIRST, answers, await_answers, say, scripted, set_number
 from server_kit import Running, Unhurried, serving
-from web_kit import Watched, accessibility, needs_browser, typed, watched
+from web_kit import Watched, accessibility, needs_browser, too_small, typed, watched
 
 from colibri import LLM
 from colibri.engine.request import Failed, PrefillProgress, Token
@@ -285,6 +285,7 @@ def test_on_a_phone(browser: Browser, server: Running, scheme: Any) -> None:
         say(page, FIRST)
         await_answers(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert too_small(page) == []
         page.get_by_role("button", name="Conversations").click()
         page.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).wait_for()
         assert accessibility(page) == []
@@ -293,4 +294,5 @@ def test_on_a_phone(browser: Browser, server: Running, scheme: Any) -> None:
         page.get_by_role("button", name="Settings").click()
         page.get_by_label("System prompt").fill("Short.")
         assert accessibility(page) == []
+        assert too_small(page) == []
         visited.check()

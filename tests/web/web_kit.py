@@ -103,6 +103,19 @@ def accessibility(page: Page) -> list[str]:
     ]
 
 
+def too_small(page: Page) -> list[str]:
+    """What a finger would miss: all to press but links within a text."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('button, a[href], select, summary, textarea')]
+            .filter(part => part.checkVisibility() && !part.closest('.skip, .sr-only'))
+            .filter(part => !part.closest('p'))
+            .map(part => [part.outerHTML.slice(0, 90), part.getBoundingClientRect()])
+            .filter(([, box]) => box.width && (box.width < 36 || box.height < 36))
+            .map(([markup, box]) => `${markup} ${box.width} x ${box.height}`)"""
+    )
+    return found
+
+
 def typed(
     llm: LLM, text: str, *, pace: float = 0.0, reason: Any = "stop", prefill: float = 0.0
 ) -> Callable[[Request], Iterable[Event]]:
