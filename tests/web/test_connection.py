@@ -100,9 +100,9 @@ def test_numbers_of_a_server_that_is_gone_are_not_shown(through: tuple[Page, Gat
     page.wait_for_function("() => document.querySelector('.pulse dl').innerText.includes('MB')")
 
 
-def test_a_connection_that_died_in_silence_is_made_anew(browser: Browser, llm: LLM) -> None:
-    """Nothing arrives and nothing is closed, as behind a router that forgot the connection. Fifteen
-    seconds of it are told, by the page's clock; also an answer ends then, and an attempt."""
+@contextlib.contextmanager
+def answering(browser: Browser, llm: LLM) -> Iterator[tuple[Page, Gate]]:
+    """A page in the middle of an answer, behind a gate; its clock is the test's to move on."""
     model = Unhurried(llm, typed(llm, "word " * 400, pace=0.05))
     with serving(model, page=True) as server:
         gate = Gate(server.address)
@@ -114,25 +114,48 @@ def test_a_connection_that_died_in_silence_is_made_anew(browser: Browser, llm: L
             page.get_by_label("Message", exact=True).fill("Tell me a story.")
             page.keyboard.press("Enter")
             page.get_by_text("word word").wait_for()
-            attempts: list[str] = []
-            page.on("request", lambda asked: attempts.append(asked.url.rpartition("/")[2]))
-            gate.stall()
-            page.clock.run_for(6_000)
-            page.get_by_text("The server is slow to answer.").wait_for()
-            assert page.get_by_role("article", name="Model").get_attribute("aria-busy") == "true"
-            page.clock.run_for(11_000)
-            page.get_by_text("The server cannot be reached.").wait_for()
-            page.get_by_text("the connection broke off").wait_for()
-            for _ in range(2):  # nobody answers these either
-                page.clock.run_for(18_000)
-            assert attempts.count("events") >= 2
-            gate.flow()
-            page.clock.run_for(18_000)
-            page.get_by_text("The server cannot be reached.").wait_for(state="detached")
-            assert "word word" in page.locator(".prose").inner_text()
+            yield page, gate
             page.close()
             visited.check()
         gate.close()
+
+
+def test_after_fifteen_silent_seconds_a_connection_is_lost(browser: Browser, llm: LLM) -> None:
+    """As is an attempt that nobody answers. What comes in the end still counts."""
+    with answering(browser, llm) as (page, gate):
+        attempts: list[str] = []
+        page.on("request", lambda asked: attempts.append(asked.url.rpartition("/")[2]))
+        gate.stall()
+        page.clock.run_for(6_000)
+        page.get_by_text("The server is slow to answer.").wait_for()
+        page.clock.run_for(11_000)
+        page.get_by_text("The server cannot be reached.").wait_for()
+        for _ in range(2):
+            page.clock.run_for(18_000)
+        assert attempts.count("events") >= 2
+        gate.flow()
+        page.clock.run_for(9_000)
+        page.get_by_text("The server cannot be reached.").wait_for(state="detached")
+        page.clock.run_for(2_000)
+        text = page.locator(".prose").inner_text()
+        page.wait_for_function(
+            "old => document.querySelector('.prose').innerText.length > old", arg=len(text)
+        )
+        assert page.get_by_role("article", name="Model").get_attribute("aria-busy") == "true"
+        page.get_by_role("button", name="Stop").click()
+
+
+def test_an_answer_whose_connection_died_in_silence_breaks_off(browser: Browser, llm: LLM) -> None:
+    """Nothing is closed, but only new connections lead anywhere, as after a router's restart."""
+    with answering(browser, llm) as (page, gate):
+        gate.forget()
+        page.clock.run_for(17_000)
+        page.clock.run_for(3_000)
+        page.get_by_text("The server cannot be reached.").wait_for(state="detached")
+        assert page.get_by_role("article", name="Model").get_attribute("aria-busy") == "true"
+        page.clock.run_for(18_000)
+        page.get_by_text("the connection broke off").wait_for()
+        assert "word word" in page.locator(".prose").inner_text()
 
 
 def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:

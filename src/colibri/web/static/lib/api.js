@@ -58,10 +58,10 @@ export async function* openStream(path, body, { signal, onBytes, onOpen } = {}) 
   }
 }
 
-/** A connection may be dead and not know it: whatever was silent for so long (ms) breaks off. */
-export function breakSilent(ms) {
+/** A connection may be dead and not know it: whatever was not heard of since then (ms) breaks off. */
+export function breakSilent(since) {
   for (const stream of streams) {
-    if (Date.now() - stream.heard < ms) continue;
+    if (stream.heard >= since) continue;
     stream.broken = true;
     stream.controller.abort();
   }

@@ -97,6 +97,7 @@ function put(error, wait) {
 }
 
 let heard = 0;
+let since = 0; // when this connection was made
 
 async function listen() {
   current = new AbortController();
@@ -125,6 +126,7 @@ async function listen() {
 }
 
 function connected() {
+  since = Date.now();
   batch(() => {
     state.value = "live";
     retryAt.value = null;
@@ -150,10 +152,11 @@ function watch() {
     if (online.value) current?.abort();
     return;
   }
-  const silent = Date.now() - heard;
-  // Also an attempt that nobody answers, and the other streams: they go the same way.
-  if (silent > LOST_MS) breakSilent(LOST_MS);
-  else if (online.value && silent > SLOW_MS) state.value = "slow";
+  const now = Date.now();
+  if (now - heard > LOST_MS) current?.abort(); // also an attempt that nobody answers
+  else if (online.value && now - heard > SLOW_MS) state.value = "slow";
+  // Other streams may have outlived a connection that was lost; those that did not go on, did not.
+  if (online.value && now - since > LOST_MS) breakSilent(since);
 }
 
 let hiddenSince = document.hidden ? Date.now() : null;

@@ -232,7 +232,7 @@ function Thread({ nodes, conversation, act, busy }) {
 
 function Welcome() {
   return html`<div class="welcome">
-    <img src=${new URL("../icon.svg", import.meta.url).href} alt="" />
+    <img src=${new URL("../icon.svg", import.meta.url).href} alt="" onError=${(event) => (event.currentTarget.hidden = true)} />
     <p class="welcome-title">${model.value ? `Talk with ${model.value.id}` : "colibri"}</p>
     <p class="muted">It runs on this server and nowhere else. Conversations stay in this browser.</p>
   </div>`;
