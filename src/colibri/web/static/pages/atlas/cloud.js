@@ -156,7 +156,7 @@ function paint(scene, { atlas, lit }, names) {
   });
   scene.load(places, tints, sizes);
   [...names.querySelectorAll("span")].forEach((span, t) => {
-    span.style.color = css(colours[t]);
+    span.style.color = `color-mix(in srgb, ${css(colours[t])} 60%, var(--text))`;
   });
 }
 
