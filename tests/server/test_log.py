@@ -109,3 +109,16 @@ def test_paths_and_hosts_are_on_one_line(llm: LLM, caplog: pytest.LogCaptureFixt
     lines = [r.getMessage() for r in caplog.records if r.name.startswith("colibri")]
     assert lines
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_closed_question_has_its_tokens_in_the_log_and_the_counters(
+    llm: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    questions = [{"question": q, "options": ["yes", "no"]} for q in ("Red?", "Blue?")]
+    with serving(llm) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
+        usage = http.post("/v1/score", json={"state": "x", "questions": questions}).json()["usage"]
+        counted = http.get("/metrics").text
+    (line,) = [r.getMessage() for r in caplog.records if "POST /v1/score " in r.getMessage()]
+    assert re.search(rf", prompt {usage['prompt_tokens']} tokens \(\d+ cached\)$", line), line
+    assert f"colibri_prompt_tokens_total {usage['prompt_tokens']:.1f}\n" in counted

@@ -254,7 +254,7 @@ class LLM:
         if (context is None) == (messages is None):
             raise ConfigError("give a context or messages, one of them")
         if messages is not None:
-            context, _ = self._asker.rendered(messages, chat)
+            context = self._asker.asked(messages, chat)
         rendered, text = messages is not None, (context or "") + begun
         scoring = self._asker.question(text, options, normalize, rendered=rendered)
         scoring.request.direct(sink, deadline)

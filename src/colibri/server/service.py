@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colibri.config import ServerConfig
 from colibri.planner.forecast import Rates
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 State = Literal["loading", "ready", "draining"]
 _BUSY_SECONDS = 5  # to come again after, while the model loads or the server ends
+
+
+class Abortable(Protocol):
+    def abort(self, error: BaseException, /) -> None: ...
 
 
 class Service:
@@ -47,7 +51,7 @@ class Service:
         self.drained = asyncio.Event()
         self._sampling = sampling or {}
         self._llm: LLM | None = None
-        self._exchanges: set[Exchange] = set()
+        self._exchanges: set[Abortable] = set()
         # Tokenising and templates; none of it may keep the event loop from its work. Grammars may
         # take seconds each, so they have workers of their own: only requests like them wait.
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="colibri-http")
@@ -116,10 +120,12 @@ class Service:
         return Exchange(asked, inbox, self._submit)
 
     def _submit(self, asked: Asked) -> None:
-        self.llm.submit(asked)  # type: ignore[arg-type]  # what llm.request() made
+        """Also while the server ends: what is asked belongs to a request that it has taken."""
+        assert self._llm is not None
+        self._llm.submit(asked)  # type: ignore[arg-type]  # what llm.request() made
 
     @contextmanager
-    def answering(self, exchange: Exchange) -> Iterator[None]:
+    def answering(self, exchange: Abortable) -> Iterator[None]:
         """An HTTP request is being answered; the server does not end meanwhile."""
         self._exchanges.add(exchange)
         try:
