@@ -143,7 +143,7 @@ def structure_of(asked: ResponseFormat | None) -> Any:
         case JsonSchemaFormat():
             return Structure.json_schema(asked.json_schema.schema)
         case GrammarFormat():
-            return Structure(asked.syntax, asked.grammar)
+            return Structure(asked.syntax or "lark", asked.grammar)
         case RegexFormat():
             return Structure("regex", asked.pattern)
         case ChoiceFormat():

@@ -157,7 +157,7 @@ class _Asker:
             self._llm.score_request,
             context,
             options,
-            normalize=normalize or self.body.normalize,
+            normalize=normalize or self.body.normalize or "mean",
             sink=sink,
             deadline=deadline,
             begun=begun,

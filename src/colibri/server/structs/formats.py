@@ -30,7 +30,7 @@ class GrammarFormat(Input, frozen=True, kw_only=True, tag_field="type", tag="gra
     """Not of OpenAI: a grammar in Lark's or llama.cpp's notation."""
 
     grammar: Annotated[str, Meta(min_length=1)]
-    syntax: Literal["lark", "gbnf"] = "lark"
+    syntax: Literal["lark", "gbnf"] | None = None  # lark
 
 
 class RegexFormat(Input, frozen=True, kw_only=True, tag_field="type", tag="regex"):
