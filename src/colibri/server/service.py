@@ -4,7 +4,6 @@ is about to end."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +59,7 @@ class Service:
     def loaded(self, llm: LLM, name: str) -> None:
         self._llm = llm
         self.model_id = self.config.model_id or name
-        self.fingerprint = f"fp_{hashlib.sha256(llm.load_line.encode()).hexdigest()[:12]}"
+        self.fingerprint = f"fp_{llm.fingerprint}"
         self.default_params = replace(llm.default_params, **self._sampling)
         self.metrics.watch(llm)
         self.clock.watch(llm.experts)
