@@ -34,8 +34,8 @@ def check_choice(choice: object, names: Mapping[str, object]) -> None:
             )
     elif choice not in ("auto", "none", "required"):
         raise ConfigError(
-            f"tool_choice is {choice!r}; auto, none, required or "
-            '{"type": "function", "function": {"name": ...}} expected',
+            f"tool_choice is {choice!r}; auto, none, required or a function by name expected: "
+            '{"type": "function", "function": {"name": ...}}',
             "tool_choice",
         )
     elif choice == "required" and not names:
