@@ -459,3 +459,17 @@ def test_numbers_that_are_none_end_one_answer_and_no_more(family: str) -> None:
             llm.generate([5, last[-1], 6], others)
         chunks = [first, *healthy]
         assert tuple(i for c in chunks for i in c.token_ids) == expected.token_ids
+
+
+def test_the_fingerprint_is_that_of_what_decides_the_logits(tmp_path: Path) -> None:
+    """Neither of the machine nor of the directory's name: a laptop and a server have the same."""
+    for path in embedded_model().iterdir():
+        (tmp_path / path.name).symlink_to(path)
+
+    def found(model: Path | None = None, **settings: Any) -> str:
+        with LLM(model, ram="500MB", **settings) as llm:
+            return llm.fingerprint
+
+    assert found() == found(tmp_path, threads=1, cpu="scalar", context=64)
+    others = [found(activations="int8"), found(experts_per_token=1), found(cache_bits=3)]
+    assert len({found(), *others}) == 4

@@ -88,6 +88,23 @@ def test_a_conversation_is_read_once_for_many_questions(demo: LLM) -> None:
     assert again.read_tokens < first.read_tokens / 4
 
 
+@pytest.mark.parametrize("off", [{"thinking": False}, {"reasoning_effort": "none"}], ids=str)
+def test_a_model_that_always_reasons_answers_at_once(tmp_path: Path, off: dict[str, Any]) -> None:
+    """Its template has no switch: the options stood where its first thought would."""
+    for path in embedded_model().iterdir():
+        if path.name != "chat_template.jinja":
+            (tmp_path / path.name).symlink_to(path)
+    always = "{%- set end = '</think>' -%}{{ messages[-1].content }}<|assistant|><think>"
+    (tmp_path / "chat_template.jinja").write_text(always)
+    asked = [{"role": "user", "content": "Is it red?"}]
+    with LLM(tmp_path, ram="800MB") as llm:
+        scoring = llm.score_request(None, ["yes", "no"], messages=asked, **off)
+        want = llm.tokenizer.encode("Is it red?<|assistant|><think></think>", False)
+        assert scoring.request.prompt_ids == want
+        left = llm.score_request(None, ["yes", "no"], messages=asked)
+        assert left.request.prompt_ids == llm.render(asked)
+
+
 def test_the_answer_changes_with_normalize_and_says_so(demo: LLM) -> None:
     by_mean = demo.score_choices(CONTEXT, OPTIONS)
     by_sum = demo.score_choices(CONTEXT, OPTIONS, normalize="sum")

@@ -246,7 +246,7 @@ def test_a_structure_and_tools_are_one_or_the_other(speaking: Speaking) -> None:
         ({"tool_choice": "required"}, "there are no tools"),
         ({"tool_choice": "any", "tools": TOOLS}, "auto, none, required or a function"),
         ({"tool_choice": {"function": {"name": "no"}}, "tools": TOOLS}, "names 'no'"),
-        ({"tool_choice": {"type": "function"}, "tools": TOOLS}, "names None"),
+        ({"tool_choice": {"type": "function"}, "tools": TOOLS}, "tool_choice is"),
         ({"tool_choice": ["auto"], "tools": TOOLS}, "tool_choice is"),
         ({"parallel_tool_calls": "no", "tools": TOOLS}, "parallel_tool_calls is 'no'"),
     ],

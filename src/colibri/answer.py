@@ -79,11 +79,15 @@ class Answer:
     """One request's answer. Whoever gave the request a sink of his own pushes its events here;
     others iterate.
 
-    `text`: None where the model has no tokenizer; chunks then carry ids only.
+    `text`: None where the model has no tokenizer; chunks then carry ids only. notes: what of the
+    question the model cannot do as asked, and what is done instead.
     """
 
-    def __init__(self, request: Request, text: TextAssembler | None = None) -> None:
+    def __init__(
+        self, request: Request, text: TextAssembler | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
         self.request = request
+        self.notes = notes
         self.finished = False  # a chunk with a finish_reason was made; no event is wanted any more
         self._text = text
 

@@ -6,7 +6,14 @@ class ColibriError(Exception):
 
 
 class ConfigError(ColibriError):
-    """A flag, environment variable, argument or model config field that cannot be honoured."""
+    """A flag, environment variable, argument or model config field that cannot be honoured.
+
+    field: the argument's name, where it is one of a request: a server's clients are told it.
+    """
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class UnsupportedModelError(ColibriError):

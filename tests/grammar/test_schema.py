@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from grammar_kit import grammars
+from grammar_kit import fits, grammars
 
 from colibri.errors import GrammarError
 from colibri.grammar.schema import read_schema
@@ -155,3 +155,8 @@ def test_annotations_are_no_reason_to_refuse() -> None:
     notes = {"title": "T", "description": "d", "default": "x", "examples": ["x"], "$comment": "c"}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **STRING, **notes}
     assert read_schema(json.dumps(schema)) == schema
+
+
+def test_anything_is_a_schema_too() -> None:
+    """It was a fault of ours: nothing can be added to a schema that is only `true`."""
+    assert fits(Structure.json_schema(True), '{"a": [1, null]}')

@@ -132,6 +132,21 @@ def test_where_two_have_no_room_the_kept_one_is_taken_over(pool: StatePool) -> N
     assert_holds(held, list(range(600)))
 
 
+def test_of_several_that_begin_alike_one_is_copied_that_has_room_beside_it(pool: StatePool) -> None:
+    """The oldest would have to stay for a copy, with all that was used after it; and it has taken
+    too much to be gone on in. What a prompt shares with all of them was then computed again."""
+    alike = range(200)
+    pool.give_back(use(pool.take(500), 500))
+    for last in (700, 800):
+        match = pool.match(prompt(alike, range(last, last + 50)), 249)
+        held = pool.take(250, match)
+        pool.give_back(use(held, 50, last))
+    match = pool.match(prompt(alike, range(900, 950)), 249)
+    assert match is not None
+    assert match.length == 200
+    assert_holds(pool.take(250, match), list(alike))
+
+
 def test_the_least_recently_used_goes_first(pool: StatePool) -> None:
     for first in (0, 1000, 2000):
         pool.give_back(use(pool.take(300), 300, first))

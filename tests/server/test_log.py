@@ -14,6 +14,8 @@ from server_kit import serving
 from test_never_ignored import FULL
 
 from colibri import LLM
+from colibri.cli.loading import show_warnings
+from colibri.server.errors import as_api_error
 
 CANARY = "xyzzy"
 
@@ -109,3 +111,33 @@ def test_paths_and_hosts_are_on_one_line(llm: LLM, caplog: pytest.LogCaptureFixt
     lines = [r.getMessage() for r in caplog.records if r.name.startswith("colibri")]
     assert lines
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_closed_question_has_its_tokens_in_the_log_and_the_counters(
+    llm: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    questions = [{"question": q, "options": ["yes", "no"]} for q in ("Red?", "Blue?")]
+    with serving(llm) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
+        usage = http.post("/v1/score", json={"state": "x", "questions": questions}).json()["usage"]
+        counted = http.get("/metrics").text
+    (line,) = [r.getMessage() for r in caplog.records if "POST /v1/score " in r.getMessage()]
+    assert re.search(rf", prompt {usage['prompt_tokens']} tokens \(\d+ cached\)$", line), line
+    assert f"colibri_prompt_tokens_total {usage['prompt_tokens']:.1f}\n" in counted
+
+
+def test_a_fault_of_ours_is_in_the_log_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    """The client is told to look there."""
+    logger = logging.getLogger("colibri")
+    before = (logger.handlers, logger.propagate, logger.level)
+    with pytest.raises(ValueError, match="of ours") as fault:
+        raise ValueError("of ours")
+    show_warnings()
+    try:
+        assert "the server's log says more" in as_api_error(fault.value).message
+    finally:
+        logger.handlers, logger.propagate = before[:2]
+        logger.setLevel(before[2])
+    said = capsys.readouterr().err
+    assert "coli: error: internal error\nTraceback" in said
+    assert said.rstrip().endswith("ValueError: of ours")

@@ -21,6 +21,7 @@ from colibri import LLM
 from colibri.server.body import decode
 from colibri.server.errors import ApiError
 from colibri.server.openapi import POSTS
+from colibri.server.structs.base import Input
 from colibri.server.structs.chat import ChatBody
 from colibri.server.structs.completions import CompletionBody
 from colibri.server.structs.messages import MessageBody
@@ -120,18 +121,19 @@ def test_any_object_refuses_what_it_does_not_know(path: str) -> None:
         assert want in refusal.value.message
 
 
+OF_THE_CLIENTS = [
+    (path, name)
+    for path, params, form in (
+        ("/v1/chat/completions", ChatParams, ChatBody),
+        ("/v1/completions", TextParams, CompletionBody),
+        ("/v1/messages", MessageCreateParamsBase, MessageBody),
+    )
+    for name in params.__annotations__
+    if getattr(get_type_hints(form).get(name, type(None)), "__args__", ()) == ()
+    and get_type_hints(form).get(name, type(None)) is type(None)
+]
 UNKNOWN = [
-    *(
-        (path, name)
-        for path, params, form in (
-            ("/v1/chat/completions", ChatParams, ChatBody),
-            ("/v1/completions", TextParams, CompletionBody),
-            ("/v1/messages", MessageCreateParamsBase, MessageBody),
-        )
-        for name in params.__annotations__
-        if getattr(get_type_hints(form).get(name, type(None)), "__args__", ()) == ()
-        and get_type_hints(form).get(name, type(None)) is type(None)
-    ),
+    *OF_THE_CLIENTS,
     ("/v1/messages", "betas"),
     ("/v1/messages", "mcp_servers"),
     ("/v1/completions", "use_beam_search"),
@@ -150,6 +152,26 @@ def test_the_clients_know_fields_that_we_do_not() -> None:
     names = {name for _, name in UNKNOWN}
     assert {"audio", "functions", "prediction", "suffix", "container", "moderation"} <= names
     assert not names & {"messages", "seed", "temperature", "tools", "system", "echo"}
+
+
+def _forms(form: type) -> Iterator[type]:
+    for one in form.__subclasses__():
+        yield one
+        yield from _forms(one)
+
+
+@pytest.mark.parametrize(
+    "form", sorted(set(_forms(Input)), key=str), ids=lambda form: form.__name__
+)
+def test_null_is_the_same_as_nothing_at_every_depth(form: type) -> None:
+    for field in msgspec.structs.fields(form):
+        if not field.required:
+            assert msgspec.convert(None, field.type) is field.default is None, field.name
+
+
+@pytest.mark.parametrize(("path", "name"), OF_THE_CLIENTS)
+def test_null_is_taken_of_what_the_clients_know(path: str, name: str) -> None:
+    decode(json.dumps(LEAST[path] | {name: None}).encode(), FORMS[path])
 
 
 @pytest.mark.parametrize(("path", "name"), UNKNOWN)

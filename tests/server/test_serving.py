@@ -16,6 +16,7 @@ from server_kit import events, raw_request, serving
 from colibri import LLM
 from colibri.config import ServerConfig
 from colibri.errors import ConfigError, ContainerError
+from colibri.server.live import AT_ONCE
 from colibri.server.service import Service
 from colibri.server.serving import Server, bind, run, url_of
 
@@ -91,6 +92,51 @@ def test_drain_lets_answers_end_and_takes_no_new_ones(llm: LLM) -> None:
             assert httpx2.get(f"{running.url}/health/live").status_code == 200
             assert [line for line in lines if line][-1] == "data: [DONE]"
         _await(lambda: not _answers(running.url))
+
+
+SEVERAL = [{"question": q, "options": ["yes", "no"]} for q in ("Red?", "Blue?", "Green?")]
+IN_PARTS: list[tuple[str, dict[str, Any], str]] = [
+    ("/v1/score", {"state": "The sky is blue.", "questions": SEVERAL}, "answers"),
+    ("/v1/completions", {"prompt": ["The"] * (AT_ONCE + 4), "max_tokens": 1}, "choices"),
+]
+
+
+class Stopping:
+    """A model whose server is told to end as soon as it is asked something."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        self.stop = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._llm, name)
+
+    def submit(self, asked: Any) -> None:
+        self.stop()
+        self._llm.submit(asked)
+
+
+@pytest.mark.parametrize(("path", "body", "parts"), IN_PARTS, ids=["score", "completions"])
+def test_drain_lets_a_request_end_that_is_answered_in_parts(
+    llm: LLM, path: str, body: dict[str, Any], parts: str
+) -> None:
+    stopping = Stopping(llm)
+    with serving(stopping, drain_timeout=20) as running:
+        stopping.stop = running.server.stop
+        response = httpx2.post(running.url + path, json=body, timeout=30)
+    assert response.status_code == 200, response.text
+    assert len(response.json()[parts]) == len(body.get("questions") or body["prompt"])
+
+
+def test_drain_ends_questions_that_have_no_end(llm: LLM) -> None:
+    stopping = Stopping(llm)
+    with serving(stopping, drain_timeout=0) as running:
+        stopping.stop = running.server.stop
+        body = {"state": "The sky. " * 500, "questions": SEVERAL * 20}
+        response = httpx2.post(f"{running.url}/v1/score", json=body, timeout=30)
+    assert response.status_code == 503, response.text
+    assert "stopping" in response.json()["error"]["message"]
+    _idle(llm)
 
 
 def test_drain_has_an_end(llm: LLM) -> None:

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colibri.text.reasoning import Content, Reasoning, ReasoningSplitter, reasoning_state
+from colibri.text.reasoning import (
+    Content,
+    Reasoning,
+    ReasoningSplitter,
+    closed,
+    reasoning_state,
+)
 from text.chat_kit import cuts, every_cut, joined
 
 R, C = Reasoning, Content
@@ -85,3 +91,16 @@ def test_reasoning_comes_as_it_is_made() -> None:
 )
 def test_the_prompt_tells_where_the_answer_begins(prompt: str, state: bool | None) -> None:
     assert reasoning_state(prompt) is state
+
+
+@pytest.mark.parametrize(
+    ("prompt", "ended"),
+    [
+        ("<|assistant|><think>", "<|assistant|><think></think>"),
+        ("<|im_start|>assistant\n<think>\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+        ("<|assistant|><think></think>\n", "<|assistant|><think></think>\n"),
+        ("<|assistant|>", "<|assistant|>"),
+    ],
+)
+def test_a_reasoning_that_the_prompt_begins_is_closed(prompt: str, ended: str) -> None:
+    assert closed(prompt) == ended

@@ -25,7 +25,10 @@ class _Warnings(logging.Handler):
     """What the library logs, as lines of this command."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        terminal.say(f"coli: {record.levelname.lower()}: {record.getMessage()}")
+        said = f"coli: {record.levelname.lower()}: {record.getMessage()}"
+        if record.exc_info:
+            said += f"\n{logging.Formatter().formatException(record.exc_info)}"
+        terminal.say(said)
 
 
 def show_warnings() -> None:

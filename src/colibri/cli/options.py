@@ -45,7 +45,15 @@ SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = (
     ("frequency_penalty", _NUMBER, "The same, once for each time it was generated."),
     ("seed", click.INT, "The same seed gives the same text."),
 )
-_DEFAULTS = [row for row in SAMPLING if row[0] != "seed"]
+_LONGEST = (
+    "Longest answer, in tokens; default: the model's, else a quarter of the context (of "
+    "/v1/completions 16)."
+)
+_DEFAULTS = [
+    (field, kind, _LONGEST if field == "max_tokens" else text)
+    for field, kind, text in SAMPLING
+    if field != "seed"
+]
 
 
 def engine_options(command: Command) -> Command:

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from copy import deepcopy
+from typing import Any, NoReturn, TypeVar
 
 from colibri.errors import GrammarError
 from colibri.grammar.chains import check_chains, has_finite_value
+from colibri.grammar.formats import narrow_formats
 from colibri.grammar.keywords import check_keywords, subschemas
 
 Schema = Mapping[str, Any] | bool
+AnySchema = TypeVar("AnySchema", bound=Schema)
 
 DEEPEST = 64
 
@@ -22,7 +25,15 @@ def read_schema(text: str) -> Schema:
     except ValueError as error:
         raise GrammarError(f"json_schema: not JSON: {error}") from None
     check_schema(schema)
-    return schema  # type: ignore[no-any-return]
+    checked: Schema = narrowed(schema)
+    return checked
+
+
+def narrowed(schema: AnySchema) -> AnySchema:
+    """A checked schema as it is compiled: see formats.py. A copy."""
+    copy = deepcopy(schema)
+    narrow_formats(node for _, node in _walk(copy, "", 0))
+    return copy
 
 
 def check_schema(schema: object) -> None:

@@ -77,7 +77,9 @@ class StatePool:
                 known = len(held.logprobs) if held.best >= best else 0
                 limit = min(limit, shared - 1, known)
             length = held.usable(limit) if limit > 0 else 0
-            if length > 0 and (found is None or length > found.length):
+            # Of several the last one used: beside it a copy has the most room.
+            best_yet = (0, 0) if found is None else (found.length, found.source.used)
+            if length > 0 and (length, held.used) > best_yet:
                 found = Match(held, length, shared)
         return found
 

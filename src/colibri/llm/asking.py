@@ -84,13 +84,17 @@ class Asker:
         request = self._request(self.encode(prompt, add_special_tokens=False), params, form)
         if self._marks:
             request.marks = self._boundaries(messages, asked, prompt)
-        for note in (*chat.notes(asked), *rules.notes):
+        notes = (*chat.notes(asked), *rules.notes)
+        self._warn(notes)
+        parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
+        stop = request.params.stop
+        return Answer(request, TextAssembler(tokenizer, stop, False, parser, shown), notes)
+
+    def _warn(self, notes: Sequence[str]) -> None:
+        for note in notes:
             if note not in self._noted and len(self._noted) < _MOST_NOTES:
                 logger.warning("%s", "".join(c if c.isprintable() else "\ufffd" for c in note))
                 self._noted.add(note)
-        parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
-        stop = request.params.stop
-        return Answer(request, TextAssembler(tokenizer, stop, False, parser, shown))
 
     def question(
         self, context: str, options: Sequence[str], normalize: Normalize, *, rendered: bool
@@ -119,6 +123,14 @@ class Asker:
 
         asked = ChatRequest.of(options)
         return self.need_chat().render(messages, asked), asked
+
+    def asked(self, messages: Sequence[Message], options: ChatOptions) -> str:
+        """The prompt of a closed question: with reasoning off the answer comes at once, also from a
+        model that otherwise always reasons."""
+        from colibri.text.reasoning import closed
+
+        prompt, asked = self.rendered(messages, options)
+        return prompt if asked.reasons else closed(prompt)
 
     def need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

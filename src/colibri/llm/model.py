@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from colibri.answer import Answer, Chunk, Completion, Progress
@@ -103,6 +104,14 @@ class LLM:
         self.load_line = self._runtime.load_line
         if nodes:
             self.load_line += f", memory over {len(nodes)} NUMA nodes"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what decides its logits as far as it is told without reading weights: config, layout
+        of the experts, precision, approximate routing; 16 hex digits."""
+        runtime = self._runtime
+        said = (self.usage.subject.fingerprint, runtime.precision, runtime.approximate)
+        return xxhash.xxh3_64_hexdigest("\0".join(said).encode())
 
     @property
     def experts(self) -> StreamedExperts:
@@ -254,7 +263,7 @@ class LLM:
         if (context is None) == (messages is None):
             raise ConfigError("give a context or messages, one of them")
         if messages is not None:
-            context, _ = self._asker.rendered(messages, chat)
+            context = self._asker.asked(messages, chat)
         rendered, text = messages is not None, (context or "") + begun
         scoring = self._asker.question(text, options, normalize, rendered=rendered)
         scoring.request.direct(sink, deadline)

@@ -123,7 +123,7 @@ def joint_ids(
     if not lead and shared == 0:
         raise ConfigError("the context is empty, or one token with the options: give a longer one")
     if same := next((o for o, ids in zip(options, joint, strict=True) if len(ids) <= shared), None):
-        raise ConfigError(f"the option {same!r} adds no token to the context")
+        raise ConfigError(f"the option {same!r} adds no token to the context", "options")
     return lead + alone[:shared], [ids[shared:] for ids in joint]
 
 

@@ -24,16 +24,23 @@ def load_line(
     drives: Sequence[Drive],
     approximate: str,
 ) -> str:
-    """The model and the precision it runs at, in one line."""
-    layers = main_layers(container.expert_layers())
-    scheme = next((layer.layout.scheme for layer in layers.values()), "none")
+    """The model, the precision it runs at, and by what, in one line."""
     line = (
-        f"{container.path.absolute().name} ({family}): experts {scheme}{_cache_text(config)}, "
-        f"trunk at {bits_text(plan.trunk_bits)}, embedding at {bits_text(plan.embed_bits)}, "
-        f"activations {config.activations}, {cpu.active_path()} on {cpu.num_threads()} threads"
+        f"{container.path.absolute().name} ({family}): {precision(config, container, plan)}, "
+        f"{cpu.active_path()} on {cpu.num_threads()} threads"
         f"{_drives_text(drives)}{_profile_text(config)}"
     )
     return f"{line}, approximate: {approximate}" if approximate else line
+
+
+def precision(config: EngineConfig, container: Container, plan: Plan) -> str:
+    """What decides a model's logits beside its weights."""
+    layers = main_layers(container.expert_layers())
+    scheme = next((layer.layout.scheme for layer in layers.values()), "none")
+    return (
+        f"experts {scheme}{_cache_text(config)}, trunk at {bits_text(plan.trunk_bits)}, "
+        f"embedding at {bits_text(plan.embed_bits)}, activations {config.activations}"
+    )
 
 
 def warn(config: EngineConfig, plan: Plan, approximate: str) -> None:

@@ -33,7 +33,14 @@ from colibri.planner.usage import popularity
 from colibri.routing.approximation import Approximation
 from colibri.routing.base import RouterFactory, own_router
 from colibri.routing.cacheaware import Residency
-from colibri.runtime.notices import load_line, warn, warn_of_pins, warn_of_reads, warn_of_threads
+from colibri.runtime.notices import (
+    load_line,
+    precision,
+    warn,
+    warn_of_pins,
+    warn_of_reads,
+    warn_of_threads,
+)
 from colibri.runtime.parts import make_check, make_stored, make_tracer, open_usage
 from colibri.runtime.stats import Stats
 
@@ -143,6 +150,7 @@ class Runtime:
         # Nothing else holds the engine, so its end gives the model's memory back.
         self.thread = EngineThread(engine, at_end, config.stall_timeout)
         self.approximate = approximation.text()
+        self.precision = precision(config, container, self.plan)
         self.load_line = load_line(
             config, container, family.name, self.plan, experts.drives, self.approximate
         )

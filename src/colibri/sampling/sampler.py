@@ -106,7 +106,8 @@ def check_bias(params: SamplingParams, vocab_size: int) -> None:
     """Before a prompt is read in vain."""
     if (largest := max(params.logit_bias, default=0)) >= vocab_size:
         raise ConfigError(
-            f"logit_bias names token {largest}; the model's ids end at {vocab_size - 1}"
+            f"logit_bias names token {largest}; the model's ids end at {vocab_size - 1}",
+            "logit_bias",
         )
 
 

@@ -58,7 +58,7 @@ async def complete(request: Request, service: Service) -> Response:
     check(body)
     inbox = service.inbox()
     structured = body.response_format is not None
-    with blaming("response_format" if structured else "tools"):
+    with blaming("messages", "response_format" if structured else "tools"):
         make = partial(_answers, service, body, inbox)
         answers = await service.work(make, compiles=structured or bool(body.tools))
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])

@@ -51,7 +51,7 @@ async def complete(request: Request, service: Service) -> Response:
     check(body)
     prompts = prompts_of(body.prompt)
     inbox = service.inbox()
-    with blaming("response_format"):
+    with blaming("prompt", "response_format"):
         make = partial(_answers, service, body, prompts, inbox)
         answers = await service.work(make, compiles=body.response_format is not None)
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])

@@ -91,7 +91,8 @@ def as_api_error(error: BaseException) -> ApiError:
     for kind, status, code in STATUS:
         if isinstance(error, kind):
             message = str(error) or "out of memory"
-            return ApiError(status, message, code=code, headers=_headers(error))
+            param = getattr(error, "field", None)
+            return ApiError(status, message, param=param, code=code, headers=_headers(error))
     if isinstance(error, ColibriError):
         return ApiError(500, str(error))
     logger.error("internal error", exc_info=error)

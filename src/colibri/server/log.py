@@ -36,10 +36,14 @@ class Record:
     reasons: list[str] = field(default_factory=list)
     error: str | None = None
 
-    def add(self, prompt_tokens: int, cached_tokens: int, tokens: int, reason: str) -> None:
-        """An answer has ended."""
+    def read(self, prompt_tokens: int, cached_tokens: int) -> None:
+        """A prompt was read."""
         self.prompt_tokens += prompt_tokens
         self.cached_tokens += cached_tokens
+
+    def add(self, prompt_tokens: int, cached_tokens: int, tokens: int, reason: str) -> None:
+        """An answer has ended."""
+        self.read(prompt_tokens, cached_tokens)
         self.tokens += tokens
         self.reasons.append(reason)
 
@@ -60,5 +64,6 @@ class Record:
         line = f"{self.request_id} {method} {path} {status} {1000 * seconds:.0f} ms"
         if self.prompt_tokens:
             line += f", prompt {self.prompt_tokens} tokens ({self.cached_tokens} cached)"
+        if self.reasons:
             line += f", answer {self.tokens} ({', '.join(self.reasons)})"
         return f"{line}, {self.error}" if self.error else line

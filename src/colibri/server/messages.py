@@ -51,7 +51,7 @@ async def create(request: Request, service: Service) -> Response:
     check(body)
     inbox = service.inbox()
     structured = body.output_config is not None
-    with blaming("output_config" if structured else "tools"):
+    with blaming("messages", "output_config" if structured else "tools"):
         make = partial(_answer, service, body, inbox)
         answer = await service.work(make, compiles=structured or bool(body.tools))
     turn = Turn.of(service, [answer], inbox, request.scope["colibri"])
@@ -65,7 +65,8 @@ async def count_tokens(request: Request, service: Service) -> Response:
     service.check_model(body.model)
     check(body)
     messages, options = chat_messages(body), chat_options(body)
-    ids = await service.work(partial(service.llm.render, messages, **options))
+    with blaming("messages"):
+        ids = await service.work(partial(service.llm.render, messages, **options))
     counted = msgspec.json.encode(TokenCount(input_tokens=len(ids)))
     return Response(counted, media_type="application/json")
 

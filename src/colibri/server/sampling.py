@@ -3,13 +3,13 @@ model's own default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from colibri.errors import GrammarError
-from colibri.server.errors import bad_request
+from colibri.errors import ColibriError, GrammarError
+from colibri.server.errors import as_api_error, bad_request
 from colibri.server.service import Service
 from colibri.server.structs.base import CachedTokens, Sampling, Usage
 from colibri.server.structs.formats import (
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from colibri.sampling import SamplingParams
     from colibri.server.pieces import PieceReader
 
+_THEIRS = {"variables": "chat_template_kwargs"}  # names of ours that clients have others for
 _MOST_TOKENS = 2**31 - 1
+_LONGEST_NOTICE = 2000  # characters: a header has bounds, the names of tools in it have none
 _LEAST_DEFAULT = 256  # tokens of an answer for which nobody set a limit
 _SAME = (
     "temperature",
@@ -73,16 +75,20 @@ def choices_of(params: SamplingParams, n: int) -> list[SamplingParams]:
     return [replace(params, seed=(params.seed + i) % 2**64) for i in range(n)]
 
 
-def notice_of(service: Service, answers: Iterable[Answer], asked: int | None) -> dict[str, str]:
-    """The header that says that less of an answer has room than was asked for."""
+def notice_of(service: Service, answers: Sequence[Answer], asked: int | None) -> dict[str, str]:
+    """The header that says what is done otherwise than asked."""
     context = service.llm.plan.context
     room = min(context - len(answer.request.prompt_ids) for answer in answers)
-    if asked is None or asked <= room:
+    notes = list(answers[0].notes)
+    if asked is not None and asked > room:
+        notes.append(
+            f"max_tokens {asked} is more than the context of {context} tokens leaves after the "
+            f"prompt; the answer ends after {room}"
+        )
+    if not notes:
         return {}
-    return {
-        "x-colibri-notice": f"max_tokens {asked} is more than the context of {context} tokens "
-        f"leaves after the prompt; the answer ends after {room}"
-    }
+    text = "; ".join(ascii(note)[1:-1] for note in notes)
+    return {"x-colibri-notice": text[:_LONGEST_NOTICE]}
 
 
 def check_openai(body: Sampling) -> None:
@@ -112,12 +118,17 @@ def usage_of(readers: Sequence[PieceReader], prompts: int = 1) -> Usage:
 
 
 @contextmanager
-def blaming(field: str) -> Iterator[None]:
-    """A structure that cannot be enforced is this field's fault."""
+def blaming(prompt: str, structure: str | None = None) -> Iterator[None]:
+    """Names the field of a refusal that does not name it itself: `structure` if that is what cannot
+    be enforced, else `prompt`, which is too long or which the model's template refuses."""
     try:
         yield
-    except GrammarError as error:
-        raise bad_request(str(error), field, "invalid_grammar") from None
+    except ColibriError as error:
+        refusal = as_api_error(error)
+        if refusal.status == 400:
+            blamed = structure if isinstance(error, GrammarError) else refusal.param
+            refusal.param = _THEIRS.get(blamed or prompt, blamed or prompt)
+        raise refusal from None
 
 
 def structure_of(asked: ResponseFormat | None) -> Any:
@@ -132,7 +143,7 @@ def structure_of(asked: ResponseFormat | None) -> Any:
         case JsonSchemaFormat():
             return Structure.json_schema(asked.json_schema.schema)
         case GrammarFormat():
-            return Structure(asked.syntax, asked.grammar)
+            return Structure(asked.syntax or "lark", asked.grammar)
         case RegexFormat():
             return Structure("regex", asked.pattern)
         case ChoiceFormat():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +15,9 @@ from starlette.responses import Response
 from colibri.server.body import read
 from colibri.server.chatmessages import as_template_takes
 from colibri.server.errors import bad_request
+from colibri.server.live import Exchange
+from colibri.server.log import Record
+from colibri.server.sampling import blaming
 from colibri.server.service import Service
 from colibri.server.stream import unless_gone
 from colibri.server.structs.score import (
@@ -41,7 +43,9 @@ async def score(request: Request, service: Service) -> Response:
     service.check_model(body.model)
     check(body)
     kind = request.url.path.rpartition("/")[2]
-    made = await unless_gone(request, _Asker(service, body, kind).answer())
+    asker = _Asker(service, body, kind, request.scope["colibri"])
+    with service.answering(asker):
+        made = await unless_gone(request, asker.answer())
     return Response(msgspec.json.encode(made), media_type="application/json")
 
 
@@ -68,34 +72,22 @@ def check(body: ScoreBody) -> None:
             raise bad_request(f"{where}: something is there twice", where)
 
 
-@dataclass
-class _Counts:
-    """Of several questions."""
-
-    prompt_tokens: int = 0
-    read_tokens: int = 0
-
-    def add(self, scores: Scores) -> None:
-        self.prompt_tokens += scores.prompt_tokens
-        self.read_tokens += scores.read_tokens
-
-    def usage(self) -> ScoreUsage:
-        return ScoreUsage(
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=0,
-            read_tokens=self.read_tokens,
-            total_tokens=self.prompt_tokens,
-        )
-
-
-@dataclass
 class _Asker:
     """Asks one question after the other: what they share is read once, for the first."""
 
-    service: Service
-    body: ScoreBody
-    kind: str
-    counts: _Counts = field(default_factory=_Counts)
+    def __init__(self, service: Service, body: ScoreBody, kind: str, record: Record) -> None:
+        self.service, self.body, self.kind = service, body, kind
+        self._llm = service.llm  # once: a server that ends lets all questions be answered
+        self._record = record
+        self._exchange: Exchange | None = None
+        self._aborted: BaseException | None = None
+        self._prompt_tokens = self._read_tokens = 0
+
+    def abort(self, error: BaseException) -> None:
+        """End the question that is asked, and ask no more."""
+        self._aborted = error
+        if self._exchange is not None:
+            self._exchange.abort(error)
 
     async def answer(self) -> ScoreChoice | ScoreAnswers | ScoreSchema:
         body = self.body
@@ -110,7 +102,7 @@ class _Asker:
                 object=f"{self.kind}.answers",
                 model=self.service.model_id,
                 answers=answers,
-                usage=self.counts.usage(),
+                usage=self._usage(),
             )
         one = self._answered(None, await self._ask(body.question, body.options or [], None))
         return ScoreChoice(
@@ -120,7 +112,7 @@ class _Asker:
             entropy=one.entropy,
             choices=one.choices,
             warnings=one.warnings,
-            usage=self.counts.usage(),
+            usage=self._usage(),
         )
 
     async def _schema(self, schema: Mapping[str, Sequence[Any]]) -> ScoreSchema:
@@ -148,7 +140,7 @@ class _Asker:
             model=self.service.model_id,
             json=chosen,
             fields=fields,
-            usage=self.counts.usage(),
+            usage=self._usage(),
         )
 
     async def _ask(
@@ -162,30 +154,48 @@ class _Asker:
         sink, deadline = inbox.sink(0), service.deadline()
         context, chat = self._context(question)
         make = partial(
-            service.llm.score_request,
+            self._llm.score_request,
             context,
             options,
-            normalize=normalize or self.body.normalize,
+            normalize=normalize or self.body.normalize or "mean",
             sink=sink,
             deadline=deadline,
             begun=begun,
             **chat,
         )
-        scoring: Scoring = await service.work(make)
-        exchange = service.exchange([scoring], inbox)
-        exchange.start()
-        with service.answering(exchange):
-            async with aclosing(exchange.events(_POLL_SECONDS)) as events:  # type: ignore[type-var]
-                async for event in events:
-                    if event is not None and hasattr(event[1], "choices"):
-                        scores = cast("Scores", event[1])
-        self.counts.add(scores)
+        with blaming("state" if self.body.messages is None else "messages"):
+            scoring: Scoring = await service.work(make)
+        self._exchange = service.exchange([scoring], inbox)
+        if self._aborted is not None:
+            raise self._aborted
+        self._exchange.start()
+        async with aclosing(self._exchange.events(_POLL_SECONDS)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if event is not None and hasattr(event[1], "choices"):
+                    scores = cast("Scores", event[1])
+        self._count(scores)
         return scores
+
+    def _count(self, scores: Scores) -> None:
+        self._prompt_tokens += scores.prompt_tokens
+        self._read_tokens += scores.read_tokens
+        metrics = self.service.metrics
+        metrics.prompt_tokens.inc(scores.prompt_tokens)
+        metrics.cached_tokens.inc(scores.cached_tokens)
+        self._record.read(scores.prompt_tokens, scores.cached_tokens)
+
+    def _usage(self) -> ScoreUsage:
+        return ScoreUsage(
+            prompt_tokens=self._prompt_tokens,
+            completion_tokens=0,
+            read_tokens=self._read_tokens,
+            total_tokens=self._prompt_tokens,
+        )
 
     def _context(self, question: str | None) -> tuple[str | None, dict[str, Any]]:
         """Text as it is where there is no question; with one, a conversation where the model knows
         how, in which the answer comes at once."""
-        body, llm = self.body, self.service.llm
+        body = self.body
         if body.messages is not None:
             messages = [as_template_takes(message) for message in body.messages]
             if question is not None:
@@ -194,7 +204,7 @@ class _Asker:
         if question is None:
             return body.state, {}
         text = f"{body.state}\n\n{question}"
-        if llm.chat_format is None:
+        if self._llm.chat_format is None:
             return f"{text}\n", {}
         return None, {"messages": [{"role": "user", "content": text}], "thinking": False}
 

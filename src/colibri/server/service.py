@@ -4,14 +4,13 @@ is about to end."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colibri.config import ServerConfig
 from colibri.planner.forecast import Rates
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 State = Literal["loading", "ready", "draining"]
 _BUSY_SECONDS = 5  # to come again after, while the model loads or the server ends
+
+
+class Abortable(Protocol):
+    def abort(self, error: BaseException, /) -> None: ...
 
 
 class Service:
@@ -47,7 +50,7 @@ class Service:
         self.drained = asyncio.Event()
         self._sampling = sampling or {}
         self._llm: LLM | None = None
-        self._exchanges: set[Exchange] = set()
+        self._exchanges: set[Abortable] = set()
         # Tokenising and templates; none of it may keep the event loop from its work. Grammars may
         # take seconds each, so they have workers of their own: only requests like them wait.
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="colibri-http")
@@ -56,7 +59,7 @@ class Service:
     def loaded(self, llm: LLM, name: str) -> None:
         self._llm = llm
         self.model_id = self.config.model_id or name
-        self.fingerprint = f"fp_{hashlib.sha256(llm.load_line.encode()).hexdigest()[:12]}"
+        self.fingerprint = f"fp_{llm.fingerprint}"
         self.default_params = replace(llm.default_params, **self._sampling)
         self.metrics.watch(llm)
         self.clock.watch(llm.experts)
@@ -116,10 +119,12 @@ class Service:
         return Exchange(asked, inbox, self._submit)
 
     def _submit(self, asked: Asked) -> None:
-        self.llm.submit(asked)  # type: ignore[arg-type]  # what llm.request() made
+        """Also while the server ends: what is asked belongs to a request that it has taken."""
+        assert self._llm is not None
+        self._llm.submit(asked)  # type: ignore[arg-type]  # what llm.request() made
 
     @contextmanager
-    def answering(self, exchange: Exchange) -> Iterator[None]:
+    def answering(self, exchange: Abortable) -> Iterator[None]:
         """An HTTP request is being answered; the server does not end meanwhile."""
         self._exchanges.add(exchange)
         try:

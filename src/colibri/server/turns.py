@@ -79,7 +79,7 @@ def _of_user(turn: UserTurn) -> Iterator[dict[str, Any]]:
     texts = [block for block in turn.content if isinstance(block, TextBlock)]
     results = [block for block in turn.content if isinstance(block, ToolResultBlock)]
     for result in results:
-        text = _text(result.content)
+        text = _text(result.content or "")
         content = f"Error: {text}" if result.is_error else text
         yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": content}
     if texts or not results:

@@ -77,6 +77,11 @@ class ChatRequest:
             raise ConfigError(f"thinking is {self.thinking!r}; true, false or nothing expected")
 
     @property
+    def reasons(self) -> bool:
+        """False where no reasoning is asked for."""
+        return self.thinking or (self.thinking is None and self.reasoning_effort != "none")
+
+    @property
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return (self.tools or ()) if self.tool_choice != "none" else ()
 
@@ -112,7 +117,7 @@ class ChatFormat:
     def render(self, messages: Sequence[Message], request: ChatRequest) -> str:
         """The prompt."""
         if request.offered and not self.takes_tools:
-            raise ConfigError("tools: this model's chat template has no place for them")
+            raise ConfigError("tools: this model's chat template has no place for them", "tools")
         check_messages(messages)
         self._check_variables(request.variables)
         ready = [_prepared(message, at) for at, message in enumerate(messages)]
@@ -161,7 +166,8 @@ class ChatFormat:
             if name not in self.template.takes:
                 raise ConfigError(
                     f"variable {str(name)[:80]!r}: this model's chat template takes none of that "
-                    f"name; it takes {', '.join(sorted(self.template.takes)) or 'none'}"
+                    f"name; it takes {', '.join(sorted(self.template.takes)) or 'none'}",
+                    "variables",
                 )
 
     def _variables(self, request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
@@ -194,21 +200,22 @@ def _prepared(message: Message, at: int) -> Message:
     if not calls:
         return message
     if not isinstance(calls, Sequence) or isinstance(calls, str):
-        raise ConfigError(f"messages[{at}]: tool_calls must be a list")
+        field = f"messages[{at}].tool_calls"
+        raise ConfigError(f"{field} must be a list", field)
     return {**message, "tool_calls": [_prepared_call(call, at) for call in calls]}
 
 
 def _prepared_call(call: object, at: int) -> dict[str, Any]:
-    where = f"messages[{at}]: tool_calls"
+    where = f"messages[{at}].tool_calls"
     if not isinstance(call, Mapping):
-        raise ConfigError(f"{where}: a call is {type(call).__name__}; an object expected")
+        raise ConfigError(f"{where}: a call is {type(call).__name__}; an object expected", where)
     if isinstance(call.get("function"), Mapping):
         return {**call, "function": _prepared_call(call["function"], at)}
     arguments = call.get("arguments") or {}
     try:
         value = parsed(arguments) if isinstance(arguments, str) else arguments
     except ValueError as error:
-        raise ConfigError(f"{where}: arguments are not JSON: {error}") from None
+        raise ConfigError(f"{where}: arguments are not JSON: {error}", where) from None
     if not isinstance(value, Mapping) or not isinstance(call.get("name"), str):
-        raise ConfigError(f"{where}: a call needs a name, and an object of arguments")
+        raise ConfigError(f"{where}: a call needs a name, and an object of arguments", where)
     return {**call, "arguments": value}

@@ -32,6 +32,14 @@ def reasoning_state(prompt: str) -> bool | None:
     return True if end.endswith(OPEN) else False if end.endswith(CLOSE) else None
 
 
+def closed(prompt: str) -> str:
+    """For an answer that comes at once, also where the template always begins a reasoning: it is
+    ended, empty, on lines of its own if its beginning has one."""
+    if not reasoning_state(prompt):
+        return prompt
+    return prompt + (CLOSE if prompt.endswith(OPEN) else f"\n{CLOSE}\n\n")
+
+
 class ReasoningSplitter(Reading[Piece]):
     """`inside`: reasoning_state of the prompt.
 

@@ -100,6 +100,19 @@ def test_scores_are_the_local_ones(llm: LLM, url: str) -> None:
     assert (remote.entropy, remote.warnings) == (local.entropy, local.warnings)
 
 
+def test_what_the_model_cannot_do_is_said_once_as_it_is_here(
+    llm: LLM, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wishes = Wishes(GREEDY, {"thinking": True})
+    note = "thinking on: this model's template knows no reasoning"
+    for backend in (Local(llm), attached(url)):
+        caplog.clear()
+        answered(backend, wishes)
+        answered(backend, wishes)
+        said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        assert said.count(note) == 1, said
+
+
 def test_hanging_up_ends_the_answer(llm: LLM, url: str) -> None:
     wishes = Wishes({"max_tokens": 900, "ignore_eos": True})
     chunks = attached(url).stream(MESSAGES, wishes, None)

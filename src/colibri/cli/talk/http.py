@@ -34,7 +34,8 @@ class Event:
 
 
 class Client:
-    """url: with or without a /v1 at its end."""
+    """url: with or without a /v1 at its end. notice: what our server does otherwise than the last
+    request asked."""
 
     def __init__(self, url: str, api_key: str | None) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
@@ -47,6 +48,7 @@ class Client:
             raise ConfigError(f"--attach {url!r}: a URL such as http://127.0.0.1:8000 expected")
         self._host, self._port, self._path = parts.hostname, port, parts.path
         self._tls = parts.scheme == "https"
+        self.notice = ""
         self._headers = {"Content-Type": "application/json", "User-Agent": "coli-chat"}
         if api_key is not None:
             if not (api_key.isascii() and api_key.isprintable()):
@@ -90,6 +92,7 @@ class Client:
             response = connection.getresponse()
             if response.status != 200:
                 raise self._refusal(response)
+            self.notice = harmless(response.getheader("x-colibri-notice", ""))[:_SHOWN]
             yield response
         except TimeoutError:
             raise ColibriError(f"{self.url}: gives no sign of life") from None

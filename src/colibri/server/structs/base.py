@@ -29,7 +29,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class StreamOptions(Input, frozen=True, kw_only=True):
-    include_usage: bool = False
+    include_usage: bool | None = None
     include_obfuscation: bool | None = None
 
 
@@ -64,7 +64,7 @@ class Sampling(Input, frozen=True, kw_only=True):
 
     @property
     def wants_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
 
 class CachedTokens(Output, frozen=True, kw_only=True):

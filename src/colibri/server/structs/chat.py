@@ -32,7 +32,7 @@ class CalledFunction(Input, frozen=True, kw_only=True):
 class Call(Input, frozen=True, kw_only=True):
     function: CalledFunction
     id: str | None = None
-    type: Literal["function"] = "function"
+    type: Literal["function"] | None = None
     index: int | None = None  # as streams have it, and clients that gathered one give it back
 
 

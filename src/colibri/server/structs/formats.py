@@ -30,7 +30,7 @@ class GrammarFormat(Input, frozen=True, kw_only=True, tag_field="type", tag="gra
     """Not of OpenAI: a grammar in Lark's or llama.cpp's notation."""
 
     grammar: Annotated[str, Meta(min_length=1)]
-    syntax: Literal["lark", "gbnf"] = "lark"
+    syntax: Literal["lark", "gbnf"] | None = None  # lark
 
 
 class RegexFormat(Input, frozen=True, kw_only=True, tag_field="type", tag="regex"):
@@ -42,7 +42,9 @@ class RegexFormat(Input, frozen=True, kw_only=True, tag_field="type", tag="regex
 class ChoiceFormat(Input, frozen=True, kw_only=True, tag_field="type", tag="choice"):
     """Not of OpenAI: one of these texts."""
 
-    options: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=256)]
+    options: Annotated[
+        list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=1000)
+    ]
 
 
 ResponseFormat = (

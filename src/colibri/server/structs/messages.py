@@ -30,7 +30,7 @@ class TextBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="text"):
 
 class ThinkingBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="thinking"):
     thinking: str
-    signature: str = ""
+    signature: str | None = None
 
 
 class ToolUseBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="tool_use"):
@@ -44,7 +44,7 @@ class ToolUseBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="tool
 
 class ToolResultBlock(Input, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
     tool_use_id: str
-    content: str | list[TextBlock] = ""
+    content: str | list[TextBlock] | None = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
 
@@ -67,16 +67,16 @@ class MessageTool(Input, frozen=True, kw_only=True):
 
 
 class AutoTool(Input, frozen=True, kw_only=True, tag_field="type", tag="auto"):
-    disable_parallel_tool_use: bool = False
+    disable_parallel_tool_use: bool | None = None
 
 
 class AnyTool(Input, frozen=True, kw_only=True, tag_field="type", tag="any"):
-    disable_parallel_tool_use: bool = False
+    disable_parallel_tool_use: bool | None = None
 
 
 class OneTool(Input, frozen=True, kw_only=True, tag_field="type", tag="tool"):
     name: ToolName
-    disable_parallel_tool_use: bool = False
+    disable_parallel_tool_use: bool | None = None
 
 
 class NoTool(Input, frozen=True, kw_only=True, tag_field="type", tag="none"):
@@ -121,6 +121,10 @@ class CountBody(Input, frozen=True, kw_only=True):
     thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | None = None
     output_config: OutputConfig | None = None
     cache_control: CacheControl | None = None
+    # Of Anthropic's, which some clients send as null.
+    speed: Unsupported = None
+    user_profile_id: Unsupported = None
+    workspace_id: Unsupported = None
 
 
 class MessageBody(CountBody, frozen=True, kw_only=True):
@@ -132,6 +136,9 @@ class MessageBody(CountBody, frozen=True, kw_only=True):
     stream: bool | None = None
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
+    container: Unsupported = None
+    diagnostics: Unsupported = None
+    inference_geo: Unsupported = None
 
 
 class WrittenText(Output, frozen=True, kw_only=True, tag_field="type", tag="text"):

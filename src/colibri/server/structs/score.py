@@ -31,7 +31,7 @@ class ScoreBody(Input, frozen=True, kw_only=True):
     options: Options | None = None
     questions: Annotated[list[Question], Meta(min_length=1, max_length=64)] | None = None
     schema: Annotated[dict[Option, Values], Meta(min_length=1, max_length=64)] | None = None
-    normalize: Normalize = "mean"
+    normalize: Normalize | None = None  # mean
     user: str | None = None
 
 

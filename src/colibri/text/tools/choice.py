@@ -25,18 +25,21 @@ class ChoiceRules:
 
 def check_choice(choice: object, names: Mapping[str, object]) -> None:
     """`names`: of the tools."""
-    if isinstance(choice, Mapping):
-        if named(choice) not in names:
+    if isinstance(choice, Mapping) and (name := named(choice)) is not None:
+        if name not in names:
+            known = ", ".join(names) or "none"
             raise ConfigError(
-                f"tool_choice names {named(choice)!r}, which is none of the tools; "
-                '{"type": "function", "function": {"name": ...}} expected'
+                f"tool_choice names {name!r}, which is none of the tools; they are {known}",
+                "tool_choice",
             )
     elif choice not in ("auto", "none", "required"):
         raise ConfigError(
-            f"tool_choice is {choice!r}; auto, none, required or a function by name expected"
+            f"tool_choice is {choice!r}; auto, none, required or a function by name expected: "
+            '{"type": "function", "function": {"name": ...}}',
+            "tool_choice",
         )
     elif choice == "required" and not names:
-        raise ConfigError("tool_choice is required, and there are no tools")
+        raise ConfigError("tool_choice is required, and there are no tools", "tool_choice")
 
 
 def named(choice: Choice) -> object:
@@ -55,7 +58,8 @@ def choice_rules(
     must = choice != "auto" and bool(offered)
     if must and write is None:
         raise ConfigError(
-            "tool_choice: this model's form of tool calls is not known, so none can be forced"
+            "tool_choice: this model's form of tool calls is not known, so none can be forced",
+            "tool_choice",
         )
     if not offered or write is None:
         return ChoiceRules()

@@ -7,6 +7,7 @@ from typing import Any
 
 from colibri.grammar.compiler import JSON_OPTIONS, check_enforceable
 from colibri.grammar.regex import escaped
+from colibri.grammar.schema import narrowed
 
 ANYTHING = "/(?s:.*)/"
 TokenId = Callable[[str], int | None]
@@ -42,7 +43,8 @@ class Rules:
     def json(self, schema: Mapping[str, Any]) -> str:
         """A value in JSON."""
         check_enforceable(schema)
-        return self.rule(f"%json {json.dumps({**schema, 'x-guidance': JSON_OPTIONS})}")
+        compiled = {**narrowed(schema), "x-guidance": JSON_OPTIONS}
+        return self.rule(f"%json {json.dumps(compiled)}")
 
     def raw(self, terminal: str, end: str, close: str) -> str:
         """Text that fits the terminal's expression, as it stands, and its end: no part of it can

@@ -18,7 +18,7 @@ class ToolSchemas:
 
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         if not isinstance(tools, Sequence) or isinstance(tools, str):
-            raise ConfigError("tools must be a list of tools")
+            raise ConfigError("tools must be a list of tools", "tools")
         self.parameters = dict(_named(tool, at) for at, tool in enumerate(tools))
 
     def kinds(self, tool: str, argument: str) -> frozenset[str]:
@@ -81,10 +81,13 @@ def _named(tool: object, at: int) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
         raise ConfigError(
             f'tools[{at}] must be {{"type": "function", "function": {{"name": ..., '
-            '"parameters": ...}}'
+            '"parameters": ...}}',
+            f"tools[{at}]",
         )
     parameters = function.get("parameters") or {}
     properties = parameters.get("properties") or {} if isinstance(parameters, Mapping) else None
     if not isinstance(properties, Mapping):
-        raise ConfigError(f"tools[{at}] ({name}): parameters must be a JSON schema of an object")
+        raise ConfigError(
+            f"tools[{at}] ({name}): parameters must be a JSON schema of an object", f"tools[{at}]"
+        )
     return name, parameters

@@ -5,18 +5,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from colibri.errors import GrammarError
+from colibri.grammar.formats import DATE, TIME
 from colibri.text.tools.rules import ANYTHING, text_of
 
-_DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
-_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-][01][0-9]:[0-5][0-9])"
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL}){{0,8}}"
 # Texts that are surely of the format; not every one that is.
 _FORMATS = {
-    "date": _DATE,
-    "time": _TIME,
-    "date-time": f"{_DATE}T{_TIME}",
+    "date": DATE,
+    "time": TIME,
+    "date-time": f"{DATE}T{TIME}",
     "duration": r"P(?:[0-9]{1,9}W|[0-9]{1,9}D|T[0-9]{1,9}[HMS])",
     "email": rf"[a-zA-Z0-9_+-]+(?:\.[a-zA-Z0-9_+-]+)*@{_HOST}",
     "hostname": _HOST,

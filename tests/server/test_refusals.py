@@ -1,0 +1,100 @@
+"""What only the model can tell - its template, vocabulary and context - is refused by the field's
+name as well; what it does otherwise than asked stands in the notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from server_kit import serving
+
+from colibri import LLM
+
+CHAT, TEXT, SCORE = "/v1/chat/completions", "/v1/completions", "/v1/score"
+HELLO = [{"role": "user", "content": "Hello"}]
+LONG = "x " * 4000
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+NAMED = {"type": "function", "function": {"name": "time"}}
+
+
+def _called(arguments: str) -> list[dict[str, Any]]:
+    call = {"type": "function", "function": {"name": "weather", "arguments": arguments}}
+    return [*HELLO, {"role": "assistant", "tool_calls": [call]}, *HELLO]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (TEXT, {"prompt": [99999]}, "prompt"),
+        (TEXT, {"prompt": LONG}, "prompt"),
+        (TEXT, {"prompt": "x", "logit_bias": {"99999": 1}}, "logit_bias"),
+        (CHAT, {"messages": HELLO, "logit_bias": {"99999": 1}}, "logit_bias"),
+        (CHAT, {"messages": [{"role": "user", "content": LONG}]}, "messages"),
+        (CHAT, {"messages": HELLO, "tools": [TOOL]}, "tools"),
+        (CHAT, {"messages": HELLO, "tools": [TOOL], "tool_choice": NAMED}, "tool_choice"),
+        (CHAT, {"messages": HELLO, "chat_template_kwargs": {"a": 1}}, "chat_template_kwargs"),
+        (CHAT, {"messages": _called("{")}, "messages[1].tool_calls"),
+        (SCORE, {"state": LONG, "options": ["a", "b"]}, "state"),
+        (SCORE, {"state": "", "options": ["a", "b"]}, "state"),
+        (
+            SCORE,
+            {"messages": [{"role": "user", "content": LONG}], "options": ["a", "b"]},
+            "messages",
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_the_field_is_named(
+    http: httpx2.Client, path: str, body: dict[str, Any], param: str
+) -> None:
+    response = http.post(path, json=body)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
+
+
+@pytest.fixture(scope="module")
+def thinking(thinker: LLM) -> Iterator[httpx2.Client]:
+    with serving(thinker) as server, httpx2.Client(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+def test_a_tool_that_is_none_of_them_is_told_in_no_api_of_others(thinking: httpx2.Client) -> None:
+    tools = [{"name": "weather", "input_schema": {"type": "object"}}]
+    body = {"messages": HELLO, "max_tokens": 4, "tools": tools}
+    refusal = thinking.post(
+        "/v1/messages", json=body | {"tool_choice": {"type": "tool", "name": "x"}}
+    )
+    assert refusal.status_code == 400
+    message = refusal.json()["error"]["message"]
+    assert message == "tool_choice names 'x', which is none of the tools; they are weather"
+
+
+def _notices(client: httpx2.Client, path: str, **body: Any) -> list[str | None]:
+    """Of two clients who ask the same, and streamed."""
+    found = []
+    for stream in (False, False, True):
+        asked = {"messages": HELLO, "max_tokens": 2, "stream": stream} | body
+        response = client.post(path, json=asked)
+        assert response.status_code == 200, response.text
+        found.append(response.headers.get("x-colibri-notice"))
+    return found
+
+
+def test_what_the_model_cannot_do_as_asked_is_told_to_each_client(
+    thinking: httpx2.Client, http: httpx2.Client
+) -> None:
+    """The log says it once; a client sees no log."""
+    minimal = "reasoning effort minimal: the nearest that this model has is Low"
+    assert _notices(thinking, CHAT, reasoning_effort="minimal") == [minimal] * 3
+    assert _notices(thinking, CHAT, reasoning_effort="low") == [None] * 3
+    schema = {"type": "object", "properties": {"a": {"not": {}}}}
+    tool = {"type": "function", "function": {"name": "f\u00e9", "parameters": schema}}
+    for notice in _notices(thinking, CHAT, tools=[tool], max_tokens=5000):
+        assert notice is not None
+        assert "tool f\\xe9: json_schema: 'not'" in notice
+        assert "max_tokens 5000 is more" in notice
+    on = "thinking on: this model's template knows no reasoning"
+    enabled = {"type": "enabled", "budget_tokens": 1024}
+    assert _notices(http, "/v1/messages", thinking=enabled) == [on] * 3
