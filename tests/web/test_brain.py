@@ -91,6 +91,23 @@ def test_the_legend_is_right_in_both_themes(brain: Page) -> None:
     assert brain.get_by_text("Bright:").count() == 0
 
 
+def test_the_most_and_the_least_used_are_told_apart(brain: Page, live: Running) -> None:
+    """However long the model has run: all of a logarithmic scale's upper end would look alike."""
+    ask(live, tokens=60)
+    live.await_idle()
+
+    def apart() -> bool:
+        dark = 255 - cells(brain).mean(axis=-1).reshape(4, 32)
+        counts, _ = live.service.llm.usage.peek()
+        heat = np.stack([counts.heat[n] for n in (1, 2, 3, 4)])
+        there = resident(live)
+        order = np.argsort(heat[there])
+        shades = dark[there][order]
+        return bool(shades[-5:].mean() - shades[:5].mean() > 40)
+
+    settle(apart)
+
+
 def test_pins_are_outlined_and_counted(brain: Page, live: Running) -> None:
     ask(live, tokens=30)
     live.await_idle()

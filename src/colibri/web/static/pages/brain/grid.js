@@ -6,7 +6,9 @@ const SMALLEST = 4; // CSS pixels a cell is wide before a layer goes on in anoth
 const LARGEST = 56;
 const WORTH_A_LINE = 1.15; // so much larger have cells to be
 const FLASH_MS = [70, 420]; // in which a flash fades to a third: at least and at most
-const DIM = 0.18; // brightness of an expert that was never used
+const DIM = 0.18; // strength of the colour of an expert that was never used
+const FAINT = 0.34; // of the one that was used least
+const SPREAD = 24; // heat's bytes between that one and the strongest at least: a factor of four
 
 /** How the map lies in so much room: lines a layer takes, cells a line has, and a cell's size. A layer
  * has one line, or as many as make cells larger: a small model's are large enough for a finger. */
@@ -56,16 +58,29 @@ export class Grid {
 
   retheme(colours) {
     this.colours = colours;
-    const table = new Uint32Array(colours.tiers.length * 256);
-    colours.tiers.forEach((colour, tier) => {
-      for (let heat = 0; heat < 256; heat++) {
-        const strength = DIM + (1 - DIM) * Math.min(1, heat / 160);
-        table[tier * 256 + heat] = packed(mixed(colours.ground, colour, strength));
-      }
-    });
-    this.table = table;
+    this.heat = null;
     this.drawn = -1;
     this.size = null;
+  }
+
+  /** The colour of each tier and heat: from the least used expert of this model to the most used. */
+  #scale(heat) {
+    const { tiers, ground } = this.colours;
+    const used = heat.filter((value) => value > 0);
+    const high = used.reduce((a, b) => Math.max(a, b), 0);
+    const low = Math.min(
+      used.reduce((a, b) => Math.min(a, b), 255),
+      high - SPREAD,
+    );
+    this.table = new Uint32Array(tiers.length * 256);
+    tiers.forEach((colour, tier) => {
+      for (let value = 0; value < 256; value++) {
+        const place = Math.max(0, Math.min(1, (value - low) / (high - low)));
+        const strength = value ? FAINT + (1 - FAINT) * place : DIM;
+        this.table[tier * 256 + value] = packed(mixed(ground, colour, strength));
+      }
+    });
+    this.heat = heat;
   }
 
   /** For so many CSS pixels of room. */
@@ -144,6 +159,7 @@ export class Grid {
 
   #colour(fade) {
     const { tier, heat, size } = this.state;
+    if (heat !== this.heat) this.#scale(heat);
     const { table, words, places, flash } = this;
     const [fr, fg, fb] = this.colours.flash;
     let lit = false;
