@@ -19,8 +19,9 @@ def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            # For whoever has to end a connection whose client does not read.
-            self.app_state = {**self.app_state, "abort": transport.abort}
+            # For whoever has to end a connection whose client does not read, and to count them.
+            own = {"abort": transport.abort, "connections": self.connections}
+            self.app_state = {**self.app_state, **own}
             self._watch()
 
         def data_received(self, data: bytes) -> None:
@@ -85,7 +86,7 @@ def _not_http(conn: h11.Connection) -> bytes:
     return b"".join(part or b"" for part in (head, said, end))
 
 
-def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
+def uvicorn_config(app: Any, head_seconds: float) -> Config:
     return Config(
         app,
         http=cast(Any, protocol_class(head_seconds)),
@@ -96,6 +97,5 @@ def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=connections,
         timeout_keep_alive=30,
     )
