@@ -26,6 +26,8 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         terminal.say(f"coli: {record.levelname.lower()}: {record.getMessage()}")
+        if record.exc_info:
+            terminal.say(logging.Formatter().formatException(record.exc_info))
 
 
 def show_warnings() -> None:

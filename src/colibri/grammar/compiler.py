@@ -110,4 +110,5 @@ def _source(structure: Structure) -> str:
 def _schema(schema: Any) -> str:
     from llguidance import LLMatcher
 
-    return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=JSON_OPTIONS)  # type: ignore[arg-type]
+    text = json.dumps({} if schema is True else schema)  # options go into an object only
+    return LLMatcher.grammar_from_json_schema(text, overrides=JSON_OPTIONS)  # type: ignore[arg-type]
