@@ -13,6 +13,7 @@ import pytest
 from server_kit import Running, raw_request, raw_response, serving
 
 from colibri import LLM
+from colibri.server.protocol import SPARE_CONNECTIONS
 
 MOST = 6
 ASKED = b'{"prompt": "A cat", "max_tokens": 1}'
@@ -70,6 +71,18 @@ def test_a_large_body_does_not_reset_what_is_answered(crowded: Running) -> None:
         assert status == 503
         assert json.loads(said)["error"]["code"] == "too_many_connections"
         assert sock.recv(1) == b""
+
+
+def test_descriptors_do_not_run_out(crowded: Running) -> None:
+    """So many at once that nothing can be said to each: those beyond the spare ones are dropped."""
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(crowded.connect()) for _ in range(3 * SPARE_CONNECTIONS)]
+        for sock in socks[SPARE_CONNECTIONS:]:
+            with contextlib.suppress(ConnectionResetError):
+                assert sock.recv(1) == b""
+        assert len(crowded.server.server_state.connections) <= MOST + SPARE_CONNECTIONS
+        socks[0].sendall(raw_request("/health/live", b"", method="GET"))
+        assert raw_response(socks[0])[0] == 200
 
 
 def test_a_place_that_is_left_is_the_next_ones(

@@ -12,8 +12,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from colibri.server.errors import ApiError
 
+# Beyond the most connections, in which requests are refused with a word; more are dropped. A
+# process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
+SPARE_CONNECTIONS = 64
 
-def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
+
+def protocol_class(head_seconds: float, connections: int) -> type[asyncio.Protocol]:
     class Impatient(H11Protocol):
         _timer: asyncio.TimerHandle | None = None
 
@@ -22,7 +26,10 @@ def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
             # For whoever has to end a connection whose client does not read, and to count them.
             own = {"abort": transport.abort, "connections": self.connections}
             self.app_state = {**self.app_state, **own}
-            self._watch()
+            if len(self.connections) > connections + SPARE_CONNECTIONS:
+                transport.abort()
+            else:
+                self._watch()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -86,10 +93,10 @@ def _not_http(conn: h11.Connection) -> bytes:
     return b"".join(part or b"" for part in (head, said, end))
 
 
-def uvicorn_config(app: Any, head_seconds: float) -> Config:
+def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
     return Config(
         app,
-        http=cast(Any, protocol_class(head_seconds)),
+        http=cast(Any, protocol_class(head_seconds, connections)),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
     def __init__(self, service: Service, load: Callable[[], LLM], name: str) -> None:
         config = service.config
         app = Application(service)
-        super().__init__(uvicorn_config(app, config.head_timeout))
+        super().__init__(uvicorn_config(app, config.head_timeout, config.connections))
         self.service = service
         self.on_ready: Callable[[], None] = lambda: None
         self.failure: BaseException | None = None

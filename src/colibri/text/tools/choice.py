@@ -26,11 +26,12 @@ class ChoiceRules:
 def check_choice(choice: object, names: Mapping[str, object]) -> None:
     """`names`: of the tools."""
     if isinstance(choice, Mapping):
-        if named(choice) not in names:
+        if named(choice) is None:
             raise ConfigError(
-                f"tool_choice names {named(choice)!r}, which is none of the tools; "
-                '{"type": "function", "function": {"name": ...}} expected'
+                'tool_choice: {"type": "function", "function": {"name": ...}} expected'
             )
+        if named(choice) not in names:
+            raise ConfigError(f"tool_choice names {named(choice)!r}, which is none of the tools")
     elif choice not in ("auto", "none", "required"):
         raise ConfigError(
             f"tool_choice is {choice!r}; auto, none, required or a function by name expected"
