@@ -11,7 +11,7 @@ import pytest
 
 import golden
 from colibri.container.header import read_header
-from colibri.container.outline import without_data
+from colibri.container.missing import without_data
 from colibri.container.reader import Container, open_container
 from colibri.errors import ContainerError, UnsupportedModelError
 from colibri.models.registry import family_for

@@ -21,7 +21,7 @@ from tiny_model import (
     write_config,
 )
 
-from colibri.container.outline import without_data
+from colibri.container.missing import without_data
 from colibri.container.reader import Container, open_container
 from colibri.container.trunk import load_matrix, load_vector, matrix_bytes
 from colibri.errors import ColibriError, ContainerError, UnsupportedModelError

@@ -80,7 +80,7 @@ def test_a_good_machine_passes(check):
         (memory.swap, host(swap_bytes=0), "pass", "no swap"),
         (memory.huge_pages, host(huge_pages="never"), "warn", "switched off"),
         (memory.huge_pages, host(huge_pages=None), "pass", "does not say"),
-        (memory.others, beside("coli run x"), "warn", "process 7 (coli run x) holds 3,000 MB"),
+        (memory.others, beside("coli run x"), "warn", "holds 3,000 MB (pid 7); coli run x"),
         (memory.others, beside(f"coli run -m {embedded_model()}"), "warn", "this very model"),
         (processor.path, replace(GOOD, cpu_path="scalar"), "warn", "scalar"),
         (processor.governor, host(governors=frozenset({"powersave"})), "warn", "powersave"),
@@ -126,6 +126,18 @@ def test_states_of_a_machine(check, machine, status, word):
     assert found.status == status
     assert word in found.what
     assert bool(found.fix) == (status != "pass")
+
+
+def test_all_other_processes_are_one_line():
+    model = str(embedded_model())
+    many = [Neighbour(pid, pid * 10**6, f"coli run {pid}") for pid in range(40, 49)]
+    machine = replace(GOOD, neighbours=(*many, Neighbour(50, GB, f"coli chat -m {model}")))
+    (found,) = memory.others(case(machine))
+    assert found.what == (
+        "other colibri processes hold 1,396 MB (pid 40, 41, 42, 43, 44 and 5 more); "
+        f"the largest: {f'coli chat -m {model}'[:100]}; this very model: pid 50"
+    )
+    assert "use the one with this model" in found.fix
 
 
 def test_fewer_slots_than_a_token_needs_is_a_warning():

@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import pytest
 from made_model import Made, made_layer
@@ -62,6 +63,31 @@ def test_a_deviation_of_more_than_a_twentieth_is_said() -> None:
     assert Row("x", "bytes", 100, 94).differs is True
     assert Row("x", "bytes", 0, 1).differs is True
     assert Row("x", "bytes", 0, 0).differs is False
+
+
+@pytest.mark.parametrize(
+    ("unit", "planned", "measured", "worse"),
+    [
+        ("bytes", 108e6, 116e6, False),  # within what Python differs by
+        ("bytes", 108e6, 60e6, False),  # less is welcome
+        ("bytes", 108e6, 130e6, True),
+        ("bytes", 10e9, 10.4e9, False),
+        ("bytes", 10e9, 10.6e9, True),
+        ("bytes", 0, 20_000, False),
+        ("share", 1.0, 0.97, False),
+        ("share", 1.0, 0.90, True),
+        ("share", 0.25, 0.54, False),
+        ("tok/s", 100, 92, False),
+        ("tok/s", 100, 85, True),
+        ("tok/s", 100, 300, False),
+        ("tok/s", None, 300, False),
+        ("share", 0.5, None, False),
+    ],
+)
+def test_only_what_is_worse_than_planned_is_an_alarm(
+    unit: Any, planned: float | None, measured: float | None, worse: bool
+) -> None:
+    assert Row("x", unit, planned, measured).worse is worse
 
 
 def test_what_did_not_happen_is_not_compared() -> None:

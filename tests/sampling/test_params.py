@@ -8,7 +8,7 @@ from colibri.errors import ConfigError
 from colibri.sampling import SamplingParams
 
 BAD = {
-    "temperature": (math.nan, math.inf, -0.1, 101, "1", None, True),
+    "temperature": (math.nan, math.inf, -0.1, 2.1, 99, "1", None, True),
     "top_k": (-1, 1.5, "5", None, True),
     "top_p": (-0.01, 1.01, math.nan, "x", None),
     "min_p": (-0.01, 1.01, math.nan, None),

@@ -140,27 +140,57 @@ def test_search(atlas: Page) -> None:
     many = int((SPECIAL & (SHARES.argmax(axis=1) == 2)).sum())
     atlas.get_by_role("heading", name="Found").wait_for()
     assert int(atlas.get_by_role("heading", name="Found").inner_text().split()[1]) >= many
-    atlas.locator(".found button").first.click()
+    heading = atlas.get_by_label("Expert", exact=True).get_by_role("heading")
+    assert heading.inner_text() == "An expert"
+    atlas.locator(".found button").nth(1).click()
     atlas.get_by_role("heading", name="Layer").wait_for()
-    field.fill("3/17")
-    atlas.get_by_text("1 of 128 experts").wait_for()
-    atlas.locator(".atlas-canvas").hover()
+    second = heading.inner_text()
     field.press("Enter")
+    atlas.wait_for_function("old => !document.body.innerText.includes(old)", arg=second)
+    assert heading.inner_text().startswith("Layer")
+
+
+def test_the_only_hit_is_selected_by_itself(atlas: Page) -> None:
+    box = atlas.locator(".atlas-canvas").bounding_box()
+    assert box
+    field = atlas.get_by_role("searchbox")
+    field.focus()
+    atlas.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # stays there
+    atlas.keyboard.type("3/17")
+    atlas.get_by_text("1 of 128 experts").wait_for()
     atlas.get_by_role("heading", name="Layer 3, expert 17").wait_for()
-    field.fill("<img src=x onerror=alert(1)>")
-    atlas.get_by_text("0 of 128 experts").wait_for()
+
+
+def test_a_search_that_finds_nothing_says_so(atlas: Page) -> None:
+    field = atlas.get_by_role("searchbox")
+    bad = "<img src=x onerror=alert(1)>"
+    for text in ("zzz", "9/99", bad):
+        field.fill(text)
+        atlas.get_by_text(f"No expert for \u201c{text}\u201d.").wait_for()
+        atlas.get_by_text("0 of 128 experts").wait_for()
     field.fill("")
+    atlas.get_by_role("heading", name="Nothing found").wait_for(state="detached")
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_names_stay_in_the_frame(visit: Watched, width: int) -> None:
+def test_names_stay_in_the_frame_and_beside_each_other(visit: Watched, width: int) -> None:
     page = visit.open("/#/atlas")
     page.set_viewport_size({"width": width, "height": 844})
     page.get_by_role("heading", name="Topics").wait_for()
     outside = """() => {
+        const same = (a, b) => a.x === b.x && a.y === b.y;
         const frame = document.querySelector('.atlas-frame').getBoundingClientRect();
-        return [...document.querySelectorAll('.atlas-names span')].filter(name => {
+        const names = [...document.querySelectorAll('.atlas-names span')];
+        const boxes = [...names, document.querySelector('.atlas-zoom')]
+            .filter(part => part.style.visibility !== 'hidden')
+            .map(part => part.getBoundingClientRect());
+        const apart = (a, b) => a === b || a.right <= b.left || b.right <= a.left
+            || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+        if (boxes.length < 9) return ['too few names'];
+        return names.filter(name => {
+            if (name.style.visibility === 'hidden') return false;
             const box = name.getBoundingClientRect();
+            if (!boxes.every(other => same(box, other) || apart(box, other))) return true;
             return box.left < frame.left || box.right > frame.right
                 || box.top < frame.top || box.bottom > frame.bottom;
         }).map(name => name.textContent);

@@ -215,11 +215,32 @@ def test_questions_that_cannot_be_asked_are_not(visit: Watched) -> None:
     page = begin(visit)
     page.get_by_label("Text of the document").fill(TEXT)
     button = question(page, 1).get_by_role("button", name="Ask", exact=True)
-    for text, options in (("", ("a", "b")), ("Q?", ("a", "a")), ("Q?", ("a", ""))):
+    for text, options, why in (
+        ("", ("a", "b"), "the question is empty"),
+        ("Q?", ("a", "a"), "an answer is there twice"),
+        ("Q?", ("a", ""), "two answers or more are needed"),
+    ):
         ask(page, 1, text, *options)
         assert button.is_disabled(), (text, options)
+        question(page, 1).get_by_text(f"Not to be asked yet: {why}.").wait_for()
     ask(page, 1, "Q?", "a", "b")
     assert button.is_enabled()
+    assert page.get_by_text("Not to be asked").count() == 0
+    page.get_by_label("Text of the document").fill("")
+    question(page, 1).get_by_text("Not to be asked yet: there is no document.").wait_for()
+
+
+def test_a_text_written_over_is_no_file_any_more(visit: Watched) -> None:
+    page = begin(visit)
+    for name, content in (("a.txt", "One."), ("b.txt", "b\0")):
+        file: Any = {"name": name, "mimeType": "", "buffer": content.encode()}
+        page.get_by_label("Document file").set_input_files([file])
+    part = page.get_by_label("Document", exact=True)
+    part.get_by_text("b.txt: this is no text").wait_for()
+    assert part.get_by_text("a.txt").is_visible()
+    page.get_by_label("Text of the document").fill("Two.")
+    assert part.get_by_role("alert").count() == 0
+    assert part.get_by_text("a.txt").count() == 0
 
 
 def test_markup_is_text(visit: Watched) -> None:

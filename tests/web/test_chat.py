@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chatpage_kit import FIRST, answers, await_answers, say, scripted, set_number
 from server_kit import Running, Unhurried, serving
-from web_kit import Watched, accessibility, needs_browser, typed, watched
+from web_kit import Watched, accessibility, needs_browser, too_small, typed, watched
 
 from colibri import LLM
 from colibri.engine.request import Failed, PrefillProgress, Token
@@ -156,6 +156,24 @@ def test_a_conversation_that_is_too_long_says_what_helps(visit: Watched) -> None
     page.get_by_text("Talk with demo").wait_for()
 
 
+def test_no_gap_between_a_question_and_its_answer(page: Page) -> None:
+    say(page, FIRST)
+    await_answers(page)
+    bubble = page.locator(".bubble").bounding_box()
+    prose = page.locator(".prose").bounding_box()
+    assert bubble
+    assert prose
+    assert prose["y"] - bubble["y"] - bubble["height"] < 40
+    edit = page.get_by_role("button", name="Edit", exact=True)
+    opacity = "part => getComputedStyle(part).opacity"
+    page.mouse.move(1, 1)
+    page.wait_for_function(
+        "() => getComputedStyle(document.querySelector('.actions .button')).opacity === '0'"
+    )
+    page.get_by_role("article", name="You").hover()
+    assert float(edit.evaluate(opacity)) > 0
+
+
 def test_progress_of_a_long_prompt_and_stop(browser: Browser, llm: LLM) -> None:
     script = typed(llm, "word " * 400, pace=0.05, prefill=4.0)
     with scripted(browser, llm, script) as (page, model):
@@ -267,6 +285,7 @@ def test_on_a_phone(browser: Browser, server: Running, scheme: Any) -> None:
         say(page, FIRST)
         await_answers(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert too_small(page) == []
         page.get_by_role("button", name="Conversations").click()
         page.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).wait_for()
         assert accessibility(page) == []
@@ -275,4 +294,5 @@ def test_on_a_phone(browser: Browser, server: Running, scheme: Any) -> None:
         page.get_by_role("button", name="Settings").click()
         page.get_by_label("System prompt").fill("Short.")
         assert accessibility(page) == []
+        assert too_small(page) == []
         visited.check()

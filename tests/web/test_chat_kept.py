@@ -83,7 +83,7 @@ def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) ->
         with page.expect_download() as saving:
             page.get_by_role("button", name="Markdown").click()
         written = Path(saving.value.path()).read_text(encoding="utf-8")
-        assert saving.value.suggested_filename == "A-question-x-.md"
+        assert saving.value.suggested_filename == "A-question-x.md"
         assert "## You\n\nA / question: <x>?" in written
         assert "## Model\n\nAn **answer**." in written
         with page.expect_download() as saving:
@@ -107,6 +107,9 @@ def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) ->
         page.get_by_role("link", name=re.compile("question: <x>")).click()
         await_answers(page)
         assert answers(page).locator("strong").inner_text() == "answer"
+        page.get_by_label("File to import").set_input_files(kept)
+        page.get_by_text("0 imported, 1 already here").wait_for()
+        assert page.get_by_role("link", name=re.compile("question: <x>")).count() == 1
 
 
 NODE = {"id": "aa", "parent": "root", "role": "user", "content": "Hi"}
@@ -168,6 +171,67 @@ def test_two_tabs_know_of_each_other(visit: Watched) -> None:
     say(second, "More.")
     await_answers(second, 2)
     await_answers(first, 2)
+
+
+def delete(page: Page, title: str) -> None:
+    page.get_by_role("link", name=re.compile(f"^{re.escape(title)}")).hover()
+    page.get_by_role("button", name=f"Delete {title}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+
+
+def test_deleted_in_one_tab_is_gone_in_the_other(browser: Browser, llm: LLM) -> None:
+    """Also while it is being answered there."""
+    with scripted(browser, llm, typed(llm, "word " * 400, pace=0.05)) as (first, model):
+        say(first, FIRST)
+        first.get_by_text("word word").wait_for()
+        first.get_by_label("Message", exact=True).fill("And then?")
+        second = first.context.new_page()
+        second.goto(first.url)
+        second.get_by_text("word word").wait_for()
+        delete(second, FIRST)
+        first.get_by_text(f"\u201c{FIRST}\u201d was deleted in another tab.").wait_for()
+        first.get_by_text("Talk with demo").wait_for()
+        assert first.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).count() == 0
+        assert first.get_by_label("Message", exact=True).input_value() == "And then?"
+        first.wait_for_timeout(300)
+        assert model.submitted[0].cancelled
+        first.get_by_role("button", name="All right").click()
+        for page in (first, second):
+            page.reload()
+            page.get_by_text("Conversations stay in this browser.").first.wait_for()
+
+
+def test_what_was_deleted_unheard_does_not_come_back_by_writing_there(visit: Watched) -> None:
+    visit.context.add_init_script("delete globalThis.BroadcastChannel;")
+    first, second = visit.open(), visit.open()
+    say(first, FIRST)
+    await_answers(first)
+    second.reload()
+    delete(second, FIRST)
+    second.get_by_text("Conversations stay in this browser.").first.wait_for()
+    say(first, "More.")
+    first.get_by_text("was deleted in another tab.").wait_for()
+    first.get_by_text("Talk with demo").wait_for()
+    second.reload()
+    second.get_by_text("Conversations stay in this browser.").first.wait_for()
+
+
+def test_the_list_says_which_is_being_answered(browser: Browser, llm: LLM) -> None:
+    with scripted(browser, llm, typed(llm, "word " * 30, pace=0.05)) as (page, _):
+        say(page, FIRST)
+        page.get_by_text("word word").wait_for()
+        page.get_by_role("link", name="New conversation").click()
+        busy = page.get_by_role("link", name=f"{FIRST} is being answered")
+        busy.wait_for()
+        assert busy.locator(".beat").is_visible()
+        busy.wait_for(state="detached")
+        assert page.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).count() == 1
+
+
+def test_a_conversation_that_is_not_there_is_a_new_one(visit: Watched) -> None:
+    page = visit.open("/#/chat/doesnotexist")
+    page.get_by_text("Talk with demo").wait_for()
+    page.wait_for_function("() => location.hash === '#/chat'")
 
 
 def test_a_browser_that_keeps_nothing_says_so(visit: Watched) -> None:

@@ -25,12 +25,14 @@ Some **bold** text with `code` and [a link](https://example.org/x).
 print("<b>")
 ```
 
-| a | b |
-|---|---|
-| 1 | 2 |
+| day | what it will be like |
+|-----|---:|
+| Wednesday | sunny, with some clouds in the afternoon and rain in the night |
 
-- one
-- two
+- [x] one
+- [ ] two
+
+7. seven
 """
 
 
@@ -42,8 +44,17 @@ def test_markdown_and_code_to_copy(browser: Browser, llm: LLM) -> None:
         prose = answers(page).locator(".prose")
         assert prose.locator("h1").inner_text() == "Title"
         assert prose.locator("strong").inner_text() == "bold"
-        assert prose.locator("td").all_inner_texts() == ["1", "2"]
-        assert prose.locator("li").all_inner_texts() == ["one", "two"]
+        day, what = prose.locator("td").all()
+        assert what.inner_text().startswith("sunny, ")
+        assert what.evaluate("cell => getComputedStyle(cell).textAlign").endswith("right")
+        items = [text.strip() for text in prose.locator("li").all_inner_texts()]
+        assert items == ["one", "two", "seven"]
+        boxes = prose.get_by_role("checkbox")
+        assert [(box.is_checked(), box.is_disabled()) for box in boxes.all()] == [
+            (True, True),
+            (False, True),
+        ]
+        assert prose.locator("ol").get_attribute("start") == "7"
         link = prose.get_by_role("link")
         assert link.get_attribute("href") == "https://example.org/x"
         assert "noopener" in (link.get_attribute("rel") or "")
@@ -52,6 +63,14 @@ def test_markdown_and_code_to_copy(browser: Browser, llm: LLM) -> None:
         assert page.evaluate("navigator.clipboard.readText()") == 'print("<b>")'
         page.get_by_role("button", name="Copied").wait_for()
         assert accessibility(page) == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        lines = """cell => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            return range.getClientRects().length;
+        }"""
+        assert what.evaluate(lines) > 1
+        assert day.evaluate(lines) == 1  # no word of a table is broken
 
 
 EVIL = [

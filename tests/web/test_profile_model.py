@@ -80,6 +80,19 @@ def test_another_turn_is_chosen(visit: Watched, served: Running) -> None:
     page.get_by_role("img", name=re.compile("A step of .* phases")).wait_for()
 
 
+def test_a_turn_that_only_read_has_no_figures_of_decode(visit: Watched, served: Running) -> None:
+    body = {"state": "A fox.", "questions": [{"question": "Is it?", "options": ["yes", "no"]}]}
+    httpx2.post(f"{served.url}/v1/score", json=body, timeout=60).raise_for_status()
+    page = visit.open("/#/profile")
+    figures = page.locator(".figures")
+    figures.get_by_text("decode", exact=True).wait_for()
+    assert re.search(r"decode\s+\u2013\s+prefill\s+[\d.]+ tok/s", figures.inner_text())
+    layers = page.get_by_label("By layer")
+    layers.get_by_role("listitem").nth(5).wait_for()
+    assert page.get_by_role("combobox").input_value() == "prefill"
+    assert "NaN" not in page.get_by_role("main").inner_text()
+
+
 def test_a_new_turn_appears_by_itself(visit: Watched, served: Running) -> None:
     page = visit.open("/#/profile")
     rows = page.get_by_label("Turns").get_by_role("button")
@@ -106,6 +119,42 @@ def test_plan_and_outcome(visit: Watched, served: Running, monkeypatch: pytest.M
     for name in ("Machine", "Settings", "Usage and pins", "Experts by tier"):
         assert page.get_by_label(name, exact=True).inner_text()
     assert "--policy" in page.get_by_label("Settings", exact=True).inner_text()
+
+
+def test_only_what_is_worse_than_planned_is_coloured(visit: Watched, served: Running) -> None:
+    told = httpx2.get(f"{served.url}/v1/colibri/model").json()
+    made = {  # name: planned, measured, deviation, worse
+        "loaded": (100e6, 99.9e6, -0.001, False),
+        "peak": (100e6, 80e6, -0.2, False),
+        "hit rate": (0.5, 0.4, -0.2, True),
+        "speed": (100.0, 108.0, 0.08, False),
+    }
+    for row in told["outcome"]:
+        if row["name"] in made:
+            names = ("planned", "measured", "deviation", "worse")
+            row.update(zip(names, made[row["name"]], strict=True))
+    page = visit.context.new_page()
+    page.route("**/v1/colibri/model", lambda route: route.fulfill(json=told))
+    page.goto(f"{visit.url}/#/model")
+    table = page.get_by_label("The plan and what happened")
+    table.get_by_text("as planned").wait_for()
+    rows = {row.inner_text().split()[0]: row for row in table.locator("tbody tr").all()}
+    assert rows["loaded"].inner_text().endswith("as planned")
+    assert rows["peak"].inner_text().endswith("\u221220 %")
+    assert rows["speed"].inner_text().endswith("+8 %")
+    assert table.locator(".warn").all_inner_texts() == ["\u221220 %"]
+    assert rows["hit"].locator(".warn").count() == 1
+
+
+def test_units_stay_with_their_numbers_on_a_phone(browser: Browser, served: Running) -> None:
+    with watched(browser, served.url, viewport={"width": 390, "height": 844}) as visited:
+        page = visited.open("/#/profile")
+        page.get_by_label("Turns").get_by_role("button").last.click()
+        cells = page.locator(".table .num")
+        cells.first.wait_for()
+        heights = cells.evaluate_all("all => all.map(cell => cell.clientHeight)")
+        assert max(heights) < 34
+        visited.check()
 
 
 def test_requests_in_flight(visit: Watched, served: Running) -> None:

@@ -1,16 +1,14 @@
-"""The frame of the dashboard: navigation, theme, keyboard, and a server that comes and goes."""
+"""The frame of the dashboard: navigation, theme, keyboard, the key; pages on a phone."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from server_kit import Running, Unhurried, serving
-from web_kit import Gate, Watched, accessibility, needs_browser, typed, watched
+from live_kit import ask
+from server_kit import Running, serving
+from web_kit import Watched, accessibility, needs_browser, too_small, watched
 
 from colibri import LLM
 
@@ -69,7 +67,7 @@ def test_every_page_is_left_for_every_other(browser: Browser, live: Running) -> 
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, live: Running, name: str) -> None:
+def test_a_page_fits_a_phone_and_its_fingers(browser: Browser, live: Running, name: str) -> None:
     with watched(browser, live.url, **PHONE) as visited:
         page = visited.open(f"/#/{name.lower()}")
         page.get_by_role("main").locator("h1").first.wait_for(state="attached")
@@ -79,11 +77,15 @@ def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, live: Running, na
                 .map(part => part.scrollWidth - part.clientWidth)"""
         )
         assert max(over) <= 0
+        assert too_small(page) == []
 
 
 def test_an_unknown_page_is_the_first_one(visit: Watched) -> None:
     page = visit.open("/#/nothing/%E0%A4%A")
     page.wait_for_function("() => document.title.startsWith('Chat')")
+    page.wait_for_function("() => location.hash === '#/chat'")
+    page.goto(f"{visit.url}/#/brain/1.2/x")
+    page.wait_for_function("() => location.hash === '#/brain/1.2'")
 
 
 def test_the_server_is_told_of(page: Page) -> None:
@@ -190,100 +192,19 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, llm: LLM) -> N
         visited.check()
 
 
-def test_a_model_that_loads_is_waited_for(browser: Browser, llm: LLM) -> None:
-    held = threading.Event()
-    with serving(llm, page=True, held=held) as server, watched(browser, server.url) as visited:
-        visited.lenient = True
-        page = visited.open()
-        page.get_by_text("The model is being loaded.").wait_for()
-        page.get_by_label("Message", exact=True).fill("Hello")
-        page.keyboard.press("Enter")
-        page.get_by_text("the model is being loaded; again in").wait_for()
-        held.set()
-        page.get_by_role("article", name="Model").get_by_text("first token").wait_for()
-        page.get_by_text("The model is being loaded.").wait_for(state="detached")
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize("name", ["brain", "atlas", "profile", "model"])
+def test_watching_is_accessible(
+    browser: Browser, live: Running, name: str, width: int, scheme: Any
+) -> None:
+    ask(live, tokens=3)  # Profile has headings once there is a turn
+    size = {"width": width, "height": 844}
+    with watched(browser, live.url, viewport=size, color_scheme=scheme) as visited:
+        page = visited.open(f"/#/{name}")
+        page.get_by_role("heading", level=2).first.wait_for()
+        if name == "brain":
+            page.locator(".brain-canvas").focus()
+            page.keyboard.press("ArrowRight")
+        assert accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         visited.check()
-
-
-def test_a_server_that_restarts_is_found_again(browser: Browser, llm: LLM) -> None:
-    with serving(llm, page=True) as server:
-        port = server.address[1]
-        with watched(browser, server.url) as visited:
-            visited.lenient = True
-            page = visited.open()
-            page.get_by_label("Server").get_by_text("demo").wait_for()
-            _stop(server)
-            page.get_by_text("this page waits for the next one").wait_for()
-            with serving(llm, page=True, port=port, model_id="second"):
-                page.get_by_label("Server").get_by_text("second").wait_for()
-                page.get_by_text("this page waits for the next one").wait_for(state="detached")
-                page.close()
-            visited.check()
-
-
-@contextlib.contextmanager
-def gated(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
-    """A page that reaches the server through a gate, connected."""
-    gate = Gate(server.address)
-    with watched(browser, gate.url) as visited:
-        visited.lenient = True
-        page = visited.open()
-        page.get_by_label("Server").get_by_text("decode").wait_for()
-        yield page, gate
-        page.close()
-        visited.check()
-    gate.close()
-
-
-@pytest.fixture
-def through(browser: Browser, server: Running) -> Iterator[tuple[Page, Gate]]:
-    with gated(browser, server) as both:
-        yield both
-
-
-def test_a_lost_connection_comes_back_by_itself(through: tuple[Page, Gate]) -> None:
-    page, gate = through
-    gate.cut()
-    page.get_by_text("The server cannot be reached.").wait_for()
-    page.get_by_text("next try in").wait_for()
-    gate.open()
-    page.get_by_text("The server cannot be reached.").wait_for(state="detached")
-
-
-def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None:
-    page, gate = through
-    gate.cut()
-    page.get_by_text("next try in 8 s").wait_for()
-    gate.open()
-    page.get_by_role("button", name="Try now").click()
-    page.get_by_text("The server cannot be reached.").wait_for(state="detached", timeout=6_000)
-
-
-def test_a_slow_connection_is_told_and_used_again(through: tuple[Page, Gate]) -> None:
-    page, gate = through
-    gate.stall()
-    page.get_by_text("The server is slow to answer.").wait_for()
-    gate.flow()
-    page.get_by_text("The server is slow to answer.").wait_for(state="detached")
-
-
-def test_an_answer_that_breaks_off_stays_and_waits_for_a_person(browser: Browser, llm: LLM) -> None:
-    model = Unhurried(llm, typed(llm, "word " * 40, pace=0.05))
-    with serving(model, page=True) as server, gated(browser, server) as (page, gate):
-        page.get_by_label("Message", exact=True).fill("Tell me a story.")
-        page.keyboard.press("Enter")
-        page.get_by_text("word word").wait_for()
-        gate.cut()
-        page.get_by_text("the connection broke off").wait_for()
-        assert "word word" in page.locator(".prose").inner_text()
-        gate.open()
-        page.get_by_role("button", name="Try again").click()
-        page.get_by_text("2 / 2").wait_for()
-        assert page.locator(".prose").inner_text().count("word") == 40
-        assert len(model.submitted) == 2
-
-
-def _stop(server: Running) -> None:
-    loop = server.server._loop
-    assert loop is not None
-    loop.call_soon_threadsafe(server.server.stop)

@@ -103,6 +103,19 @@ def accessibility(page: Page) -> list[str]:
     ]
 
 
+def too_small(page: Page) -> list[str]:
+    """What a finger would miss: all to press but links within a text."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('button, a[href], select, summary, textarea')]
+            .filter(part => part.checkVisibility() && !part.closest('.skip, .sr-only'))
+            .filter(part => !part.closest('p'))
+            .map(part => [part.outerHTML.slice(0, 90), part.getBoundingClientRect()])
+            .filter(([, box]) => box.width && (box.width < 36 || box.height < 36))
+            .map(([markup, box]) => `${markup} ${box.width} x ${box.height}`)"""
+    )
+    return found
+
+
 def typed(
     llm: LLM, text: str, *, pace: float = 0.0, reason: Any = "stop", prefill: float = 0.0
 ) -> Callable[[Request], Iterable[Event]]:
@@ -130,7 +143,7 @@ def typed(
 
 class Gate:
     """A port that leads to a server, as long as it is open. Cut: connections break, new ones are
-    refused. Stalled: they stay, and nothing passes."""
+    refused. Stalled: they stay, and nothing passes. Forgotten: the same, but of new ones."""
 
     def __init__(self, to: tuple[str, int]) -> None:
         self._to = to
@@ -138,6 +151,7 @@ class Gate:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._passes = threading.Event()
         self._passes.set()
+        self._forgotten: list[threading.Event] = []
         self._is_open = True
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -158,8 +172,15 @@ class Gate:
     def flow(self) -> None:
         self._passes.set()
 
+    def forget(self) -> None:
+        self._passes.clear()
+        self._forgotten.append(self._passes)
+        self._passes = threading.Event()
+        self._passes.set()
+
     def close(self) -> None:
-        self.flow()
+        for passes in (self._passes, *self._forgotten):
+            passes.set()
         self.cut()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
@@ -179,18 +200,19 @@ class Gate:
                 threading.Thread(target=self._join, args=pair, daemon=True).start()
 
     def _join(self, client: socket.socket, server: socket.socket) -> None:
+        passes = self._passes
         with client, server:
             self._pairs.add((client, server))
-            back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
+            back = threading.Thread(target=self._pump, args=(server, client, passes), daemon=True)
             back.start()
-            self._pump(client, server)
+            self._pump(client, server, passes)
             back.join()
             self._pairs.discard((client, server))
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, passes: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                self._passes.wait()
+                passes.wait()
                 target.sendall(data)
         for sock in (source, target):
             with contextlib.suppress(OSError):

@@ -36,7 +36,7 @@ _NUMBER = Number()
 # Field of SamplingParams, type of its flag, help. What is not given stays the model's default.
 SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = (
     ("max_tokens", click.INT, "Longest answer, in tokens; default: the model's, else 256."),
-    ("temperature", _NUMBER, "0 always takes the likeliest token; default: the model's, else 1."),
+    ("temperature", _NUMBER, "0 (always the likeliest token) to 2; default: the model's, else 1."),
     ("top_k", click.INT, "Sample from the k likeliest tokens; 0: all."),
     ("top_p", _NUMBER, "Sample from the likeliest tokens that hold this share."),
     ("min_p", _NUMBER, "Leave out tokens less likely than this share of the likeliest."),

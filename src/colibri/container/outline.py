@@ -5,12 +5,10 @@ follow from the config: shapes from the family's weight map, one dtype for all b
 the index names scales, too: they are fp8.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colibri.container.checkpoint import arranged
 from colibri.container.dtypes import CODES, SCALES
@@ -22,9 +20,6 @@ from colibri.container.trunkinfo import Trunk
 from colibri.container.weights import WeightMap
 from colibri.errors import UnsupportedModelError
 from colibri.kernels.fp8 import scale_shape
-
-if TYPE_CHECKING:
-    from colibri.container.reader import Container
 
 _DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 
@@ -38,19 +33,6 @@ def read_outline(
         return _imagined(path, index, names, weights, _dtype(config)) if index else {}
 
     return arranged(read_outlines(path, absent, others), weights, path)
-
-
-def without_data(container: Container) -> tuple[int, int]:
-    """How many of the model's files are missing or end before their last tensor does, and how many
-    there are."""
-    ends: dict[Path, int] = {}
-    for file, end in (place for t in container.trunk.values() for place in t.ends):
-        ends[file] = max(ends.get(file, 0), end)
-    for layer in container.expert_layers().values():
-        for span in (span for spans in layer.spans for span in spans):
-            ends[span.file] = max(ends.get(span.file, 0), span.offset + span.needed)
-    short = sum(not file.is_file() or file.stat().st_size < end for file, end in ends.items())
-    return short, len(ends)
 
 
 def _dtype(config: Mapping[str, Any]) -> str:

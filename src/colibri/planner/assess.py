@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from colibri.config import EngineConfig
 from colibri.container.files import list_names
 from colibri.container.layerexperts import main_layers
-from colibri.container.outline import without_data
+from colibri.container.missing import without_data
 from colibri.container.reader import Container, open_container
 from colibri.errors import ConfigError
 from colibri.experts.reads.sources import open_drives

@@ -7,6 +7,9 @@ from colibri.planner.forecast import Forecast
 from colibri.planner.plan import WORKING_BYTES, Plan
 
 WORTH_SAYING = 0.05
+# By unit: which way is worse, and how far a measurement may lie there by chance: as a share of the
+# plan, and at least (Python and the system's allocator are no more exact than 16 MB).
+_CHANCE = {"bytes": (1, 0.05, 16e6), "share": (-1, 0.05, 0.0), "tok/s": (-1, 0.10, 0.0)}
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,14 @@ class Row:
         both = self.planned is not None and self.measured is not None
         deviation = self.deviation
         return both and (deviation is None or abs(deviation) > WORTH_SAYING)
+
+    @property
+    def worse(self) -> bool:
+        """Than planned, by more than chance: more bytes, fewer hits, less speed."""
+        if self.planned is None or self.measured is None:
+            return False
+        way, share, least = _CHANCE[self.unit]
+        return way * (self.measured - self.planned) > max(share * self.planned, least)
 
 
 def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:

@@ -71,7 +71,7 @@ class SamplingParams:
 
 
 _RANGES = {
-    "temperature": (0.0, 100.0),
+    "temperature": (0.0, 2.0),  # beyond that it is noise; OpenAI's API has the same
     "top_p": (0.0, 1.0),
     "min_p": (0.0, 1.0),
     "repetition_penalty": (0.01, 100.0),

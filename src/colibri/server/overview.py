@@ -100,7 +100,7 @@ def overview(service: Service) -> dict[str, Any]:
         "drives": [dataclasses.asdict(drive) for drive in stats.drives],
         "rates": None if service.rates is None else _rates(service.rates),
         "outcome": [
-            dataclasses.asdict(row) | {"deviation": row.deviation, "differs": row.differs}
+            dataclasses.asdict(row) | {"deviation": row.deviation, "worse": row.worse}
             for row in rows
         ],
     }

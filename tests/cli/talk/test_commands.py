@@ -117,6 +117,7 @@ def test_set_and_think(chat: Conversation, script: Script) -> None:
     [
         ("/set temperature hot", "'hot' is not a finite number"),
         ("/set temperature -1", "temperature is -1.0"),
+        ("/set temperature 99", "temperature is 99.0; a number from 0 to 2 expected"),
         ("/set temprature 1", "no setting 'temprature'; known are max_tokens"),
         ("/set seed", "a value, or default, expected"),
         ("/think hard", "'hard' is none of on, off, none"),

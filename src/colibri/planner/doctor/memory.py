@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colibri.planner.budget import MB, Machine
+from colibri.planner.budget import MB, Machine, named
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, passed, warned
 from colibri.planner.plan import make_plan
@@ -87,16 +87,20 @@ def huge_pages(case: Case) -> Sequence[Found]:
 
 def others(case: Case) -> Sequence[Found]:
     """Other processes that run colibri: what they hold is not free for this one."""
-    found, path = [], str(case.model.path.absolute())
-    for other in case.machine.neighbours:
-        what = f"process {other.pid} ({other.command[:100]}) holds {other.rss_bytes / MB:,.0f} MB"
-        if path in other.command:
-            fix = "use that one, or end it: each process loads the model for itself"
-            found.append(warned(f"{what} and runs this very model", fix=fix))
-        else:
-            fix = "end it if its memory is needed: a plan made now counts on what it leaves"
-            found.append(warned(what, fix=fix))
-    return found or [passed("no other colibri runs here")]
+    others = case.machine.neighbours
+    if not others:
+        return [passed("no other colibri runs here")]
+    # One line however many there are: it must not bury the rest.
+    largest = max(others, key=lambda other: other.rss_bytes)
+    kind = "" if len(others) == 1 else "the largest: "
+    what = f"{named(others)}; {kind}{largest.command[:100]}"
+    same = [str(o.pid) for o in others if str(case.model.path.absolute()) in o.command]
+    if same:
+        what += f"; this very model: pid {', '.join(same[:5])}"
+        fix = "use the one with this model, or end it: each process loads the model for itself"
+    else:
+        fix = "end what is not needed: a plan made now counts on what is left"
+    return [warned(what, fix=fix)]
 
 
 PLAN_FIX = "raise --ram, or lower what the message names"

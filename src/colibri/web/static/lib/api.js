@@ -33,14 +33,37 @@ export async function postJson(path, body, { signal } = {}) {
   return (await request("POST", path, body, signal)).json();
 }
 
+/** Those that are open: {heard (ms), broken, controller}. */
+const streams = new Set();
+
 /** Events of a stream, as readEvents gives them. A GET where there is no body. */
 export async function* openStream(path, body, { signal, onBytes, onOpen } = {}) {
-  const response = await request(body === undefined ? "GET" : "POST", path, body, signal);
-  onOpen?.(response);
+  const stream = { heard: Date.now(), broken: false, controller: new AbortController() };
+  const leave = () => stream.controller.abort();
+  signal?.addEventListener("abort", leave);
+  if (signal?.aborted) leave();
+  streams.add(stream);
   try {
-    yield* readEvents(response.body, onBytes);
+    const response = await request(body === undefined ? "GET" : "POST", path, body, stream.controller.signal);
+    onOpen?.(response);
+    yield* readEvents(response.body, () => {
+      stream.heard = Date.now();
+      onBytes?.();
+    });
   } catch (error) {
-    throw asApiError(error, "the connection broke off");
+    throw stream.broken ? unreachable("the connection broke off") : asApiError(error, "the connection broke off");
+  } finally {
+    streams.delete(stream);
+    signal?.removeEventListener("abort", leave);
+  }
+}
+
+/** A connection may be dead and not know it: whatever was not heard of since then (ms) breaks off. */
+export function breakSilent(since) {
+  for (const stream of streams) {
+    if (stream.heard >= since) continue;
+    stream.broken = true;
+    stream.controller.abort();
   }
 }
 
@@ -69,6 +92,10 @@ async function request(method, path, body, signal) {
 /** Aborts stay what they are: who aborted knows. */
 function asApiError(error, message) {
   if (error?.name === "AbortError" || error instanceof ApiError) return error;
+  return unreachable(message);
+}
+
+function unreachable(message) {
   return new ApiError(0, message, { code: "unreachable" });
 }
 

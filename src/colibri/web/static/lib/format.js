@@ -27,6 +27,11 @@ export function count(value) {
   return Number.isFinite(value) ? Math.round(value).toLocaleString("en-US") : "–";
 }
 
+/** (1, "step") -> "1 step", (1234, "step") -> "1,234 steps" */
+export function plural(value, noun) {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 /** 0.1234 -> "12.3 %" */
 export function percent(share, digits = 1) {
   return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : "–";

@@ -1,5 +1,5 @@
 // The one event stream of this page: what the server does, and whether it is there at all.
-import { ApiError, apiKey, getJson, keyWanted, openStream } from "./api.js";
+import { ApiError, apiKey, breakSilent, getJson, keyWanted, openStream } from "./api.js";
 import { batch, computed, effect, signal } from "./html.js";
 
 const SLOW_MS = 4_000; // the server has something to say every second
@@ -97,6 +97,7 @@ function put(error, wait) {
 }
 
 let heard = 0;
+let since = 0; // when this connection was made
 
 async function listen() {
   current = new AbortController();
@@ -125,6 +126,7 @@ async function listen() {
 }
 
 function connected() {
+  since = Date.now();
   batch(() => {
     state.value = "live";
     retryAt.value = null;
@@ -146,11 +148,15 @@ function keep(value) {
 }
 
 function watch() {
-  if (!online.value) return;
-  const silent = Date.now() - heard;
-  if (document.hidden && hiddenLong()) current?.abort();
-  else if (silent > LOST_MS) current?.abort();
-  else if (silent > SLOW_MS) state.value = "slow";
+  if (document.hidden && hiddenLong()) {
+    if (online.value) current?.abort();
+    return;
+  }
+  const now = Date.now();
+  if (now - heard > LOST_MS) current?.abort(); // also an attempt that nobody answers
+  else if (online.value && now - heard > SLOW_MS) state.value = "slow";
+  // Other streams may have outlived a connection that was lost; those that did not go on, did not.
+  if (online.value && now - since > LOST_MS) breakSilent(since);
 }
 
 let hiddenSince = document.hidden ? Date.now() : null;

@@ -8,6 +8,7 @@ const TAGS =
 const RULES = {
   ALLOWED_TAGS: TAGS.split(" "),
   ALLOWED_ATTR: ["href", "title", "start", "align", "class", "type", "checked", "disabled"],
+  ADD_URI_SAFE_ATTR: ["start", "align", "type"], // words and numbers, which the rule for links would drop
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,

@@ -13,12 +13,12 @@ export const PAGES = [
 ];
 
 /** {page, rest}: "#/chat/abc" is {page: "chat", rest: "abc"}. */
-export const route = signal(parse(location.hash));
+export const route = signal(here());
 
 const left = new Map(); // page -> what of it was open when it was left
 
 addEventListener("hashchange", () => {
-  const next = parse(location.hash);
+  const next = here();
   if (next.page !== route.value.page) left.set(route.value.page, route.value.rest);
   route.value = next;
 });
@@ -42,6 +42,14 @@ export function navigate(page, rest = "", { replace = false } = {}) {
   } else {
     location.hash = hash;
   }
+}
+
+/** The address as it should be stands there from now on, whatever somebody typed. */
+function here() {
+  const found = parse(location.hash);
+  const hash = hashOf(found.page, found.rest);
+  if (location.hash && location.hash !== hash) history.replaceState(null, "", hash);
+  return found;
 }
 
 function parse(hash) {

@@ -6,7 +6,7 @@ import { epoch } from "../lib/live.js";
 import { Icon } from "../ui/icons.js";
 import { Notice } from "../ui/parts.js";
 import { Cloud } from "./atlas/cloud.js";
-import { Expert } from "./atlas/expert.js";
+import { Expert, Found } from "./atlas/expert.js";
 import { Legend } from "./atlas/legend.js";
 
 export default function AtlasPage({ rest }) {
@@ -53,12 +53,14 @@ export default function AtlasPage({ rest }) {
     );
   }, [atlas, found, text, layer, topic]);
 
-  const pickFirst = () => {
-    const first = found.find((index) => lit.has(index));
-    if (first === undefined) return;
-    setSelected(first);
+  const hits = found.filter((index) => lit.has(index));
+  const pick = (index) => {
+    setSelected(index);
     setHovered(-1); // what the pointer rests on was not asked for
   };
+  useEffect(() => {
+    if (text.trim()) pick(hits.length === 1 ? hits[0] : -1);
+  }, [text, layer, topic]);
 
   if (!atlas) return html`<${Absent} failure=${failure} />`;
   const shown = hovered >= 0 ? hovered : selected;
@@ -79,7 +81,7 @@ export default function AtlasPage({ rest }) {
               placeholder="topic, token or layer/expert"
               value=${text}
               onInput=${(event) => setText(event.target.value)}
-              onKeyDown=${(event) => event.key === "Enter" && pickFirst()}
+              onKeyDown=${(event) => event.key === "Enter" && hits.length > 0 && pick(hits[0])}
             />
           </label>
           <label class="row small">
@@ -99,8 +101,9 @@ export default function AtlasPage({ rest }) {
         </p>
       </section>
       <aside class="atlas-side" aria-label="Topics and expert">
+        ${text.trim() && html`<${Found} ...${{ atlas, text: text.trim(), hits, selected, onSelect: pick }} />`}
         <${Legend} ...${{ atlas, topic, onTopic: setTopic }} />
-        <${Expert} ...${{ atlas, index: shown, found: text.trim() ? found : [], onSelect: setSelected }} />
+        <${Expert} ...${{ atlas, index: shown, onSelect: pick }} />
       </aside>
     </div>
   </div>`;

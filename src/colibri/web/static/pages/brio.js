@@ -67,7 +67,7 @@ export default function BrioPage() {
     }
   };
   const ready = questions.map((question, index) => (problemOf(question) === null ? index : -1)).filter((i) => i >= 0);
-  const canAsk = running === null && text.trim() !== "";
+  const missing = running ? "another is being asked" : text.trim() === "" ? "there is no document" : null;
 
   return html`<div class="page brio">
     <div class="page-head">
@@ -82,7 +82,7 @@ export default function BrioPage() {
             key=${index}
             ...${{ question, index, answer: answers.get(index) ?? null }}
             running=${running?.indices.includes(index) ?? false}
-            canAsk=${canAsk}
+            missing=${missing}
             onChange=${(next) => change(index, next)}
             onAsk=${() => ask([index])}
             onRemove=${questions.length > 1 ? () => remove(index) : null}
@@ -95,7 +95,7 @@ export default function BrioPage() {
           ${
             running
               ? html`<${Button} icon="stop" label="Stop" onClick=${() => running.controller.abort()} />`
-              : html`<${Button} kind="primary" label=${ready.length > 1 ? `Ask all ${ready.length}` : "Ask"} disabled=${!canAsk || ready.length === 0} onClick=${() => ask(ready)} />`
+              : html`<${Button} kind="primary" label=${ready.length > 1 ? `Ask all ${ready.length}` : "Ask"} disabled=${missing !== null || ready.length === 0} onClick=${() => ask(ready)} />`
           }
         </div>
         <${Usage} usage=${usage} running=${running !== null} />

@@ -5,7 +5,7 @@ import { epoch, model, online } from "../lib/live.js";
 import { persisted } from "../lib/prefs.js";
 import { navigate } from "../lib/router.js";
 import { Icon } from "../ui/icons.js";
-import { Button, download } from "../ui/parts.js";
+import { Button, Notice, download } from "../ui/parts.js";
 import { Alternatives } from "./chat/alternatives.js";
 import { Composer } from "./chat/composer.js";
 import { generate, runningIn, stop } from "./chat/generate.js";
@@ -66,6 +66,10 @@ export default function ChatPage({ rest }) {
       generate(id, parent);
     },
   };
+  const { value: deleted } = store.deleted;
+  useEffect(() => {
+    if (deleted && deleted.id === rest) navigate("chat", "", { replace: true });
+  }, [deleted]);
   const setSystem = (system) =>
     id === null ? (store.draftSystem.value = system) : store.update(id, (old) => ({ ...old, system }));
   const last = nodes.findLast((node) => node.stats?.prompt !== undefined);
@@ -79,6 +83,13 @@ export default function ChatPage({ rest }) {
         onList=${() => setListOpen(!listOpen)}
         listOpen=${listOpen}
       />
+      ${
+        deleted &&
+        html`<${Notice} kind="warn" role="alert">
+          ${`“${deleted.title || "Untitled"}” was deleted in another tab. `}
+          <${Button} kind="tiny" label="All right" onClick=${() => (store.deleted.value = null)} />
+        <//>`
+      }
       <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} />
       <${Composer}
         place=${rest}
@@ -131,7 +142,8 @@ function useContextSize() {
 }
 
 function Head({ conversation, onList, listOpen }) {
-  const name = (conversation?.title || "conversation").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
+  const words = (conversation?.title ?? "").match(/[\p{L}\p{N}]+/gu) ?? ["conversation"];
+  const name = words.join("-").slice(0, 40).replace(/-$/, "");
   return html`<header class="talk-head">
     <${Button} kind="plain list-toggle" icon="list" label="Conversations" bare aria-expanded=${listOpen} onClick=${onList} />
     <h1>${conversation?.title || "New conversation"}</h1>
@@ -220,7 +232,7 @@ function Thread({ nodes, conversation, act, busy }) {
 
 function Welcome() {
   return html`<div class="welcome">
-    <img src=${new URL("../icon.svg", import.meta.url).href} alt="" />
+    <img src=${new URL("../icon.svg", import.meta.url).href} alt="" onError=${(event) => (event.currentTarget.hidden = true)} />
     <p class="welcome-title">${model.value ? `Talk with ${model.value.id}` : "colibri"}</p>
     <p class="muted">It runs on this server and nowhere else. Conversations stay in this browser.</p>
   </div>`;

@@ -67,7 +67,7 @@ export default function ProfilePage() {
                 <${PhaseTable} turn=${turn} />
                 <${Disk} turn=${turn} />
               </section>
-              <${Layers} turn=${turn.turn} stamp=${stamp} />
+              <${Layers} turn=${turn} stamp=${stamp} />
             </div>
             <${StepTimeline} step=${profile.step} />`
         : html`<div class="empty"><p>${profile ? "Nothing was asked yet." : "Loading."}</p></div>`
@@ -122,8 +122,8 @@ function Figures({ turn }) {
   const hits = prefill.hits + decode.hits;
   const asked = hits + prefill.misses + decode.misses;
   const figures = [
-    ["decode", `${rate(decode.rows / decode.seconds)} tok/s`],
-    ["prefill", `${rate(prefill.rows / prefill.seconds)} tok/s`],
+    ["decode", speed(decode)],
+    ["prefill", speed(prefill)],
     ["prompt read in", seconds(prefill.seconds)],
     ["hit rate", asked ? percent(hits / asked) : "–"],
     ["read", bytes(prefill.bytes_read + decode.bytes_read)],
@@ -134,6 +134,10 @@ function Figures({ turn }) {
       ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd class="num">${value}</dd></div>`,
     )}
   </dl>`;
+}
+
+function speed({ rows, seconds }) {
+  return rows ? `${rate(rows / seconds)} tok/s` : "–";
 }
 
 /** What the disk did, beside what of it was felt. */

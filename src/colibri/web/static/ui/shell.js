@@ -2,7 +2,7 @@
 import { apiKey, keyWanted } from "../lib/api.js";
 import { bytes, percent, rate } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { history, model, state, status } from "../lib/live.js";
+import { history, model, online, state, status } from "../lib/live.js";
 import { theme } from "../lib/prefs.js";
 import { PAGES, linkTo, loadPage, route } from "../lib/router.js";
 import { Banner } from "./banner.js";
@@ -89,6 +89,7 @@ function Pulse() {
       <span title=${model.value?.id ?? ""}>${model.value?.id ?? STATES[state.value]}</span>
       <span class="sr-only">${STATES[state.value]}</span>
     </div>
+    ${model.value && !online.value && html`<p class="muted" aria-hidden="true">${STATES[state.value]}</p>`}
     ${
       asksKey &&
       html`<${Button}
@@ -101,19 +102,20 @@ function Pulse() {
   </section>`;
 }
 
+/** Of the last second; what was true before the connection was lost is not shown as if it still were. */
 function Numbers({ now }) {
   const { hits = 0, misses = 0 } = now;
   const looked = hits + misses;
+  const rows = [
+    ["decode", `${rate(now.decode_tokens_per_second)} tok/s`],
+    ["read", `${bytes(now.bytes_read_per_second)}/s`],
+    ["hits", looked ? percent(hits / looked, 0) : "–"],
+    ["memory", bytes(now.total?.rss_bytes)],
+  ];
+  const fresh = online.value;
   return html`<${Spark} values=${history.value.map((entry) => entry.decode_tokens_per_second)} />
-    <dl>
-      <dt>decode</dt>
-      <dd>${rate(now.decode_tokens_per_second)} tok/s</dd>
-      <dt>read</dt>
-      <dd>${bytes(now.bytes_read_per_second)}/s</dd>
-      <dt>hits</dt>
-      <dd>${looked ? percent(hits / looked, 0) : "–"}</dd>
-      <dt>memory</dt>
-      <dd>${bytes(now.total?.rss_bytes)}</dd>
+    <dl class=${fresh ? "" : "stale"} title="Of the last second, pauses included">
+      ${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${fresh ? value : "–"}</dd>`)}
     </dl>`;
 }
 

@@ -2,6 +2,7 @@
 import { css, onColours } from "../../lib/colours.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/html.js";
 import { Button, Notice } from "../../ui/parts.js";
+import { placed } from "./names.js";
 import { palette } from "./palette.js";
 import { Scene } from "./scene.js";
 
@@ -155,24 +156,28 @@ function paint(scene, { atlas, lit }, names) {
   });
   scene.load(places, tints, sizes);
   [...names.querySelectorAll("span")].forEach((span, t) => {
-    span.style.color = css(colours[t]);
+    span.style.color = `color-mix(in srgb, ${css(colours[t])} 60%, var(--text))`;
   });
-}
-
-/** The middle of a name of that size that does not stick out: at the edge it still says where to. */
-function inside(middle, size, room) {
-  const half = size / 2 + 2;
-  return Math.max(half, Math.min(room - half, middle));
 }
 
 function label(scene, { atlas, selected }, names, mark) {
-  [...names.querySelectorAll("span")].forEach((span, t) => {
-    const seen = scene.project(...atlas.topics[t].pole.map((value) => value * POLE));
-    const x = inside(seen.x, span.offsetWidth, names.clientWidth);
-    const y = inside(seen.y, span.offsetHeight, names.clientHeight);
-    span.style.transform = `translate(${x}px, ${y}px) translate(-50%, -50%)`;
-    span.style.opacity = String(Math.max(0.25, Math.min(1, 0.7 + 0.4 * seen.z)));
+  const room = { width: names.clientWidth, height: names.clientHeight };
+  const zoom = names.nextElementSibling;
+  const taken = [{ x: zoom.offsetLeft, y: zoom.offsetTop, width: zoom.offsetWidth, height: zoom.offsetHeight }];
+  const spans = [...names.querySelectorAll("span")].map((span, t) => {
+    return { span, seen: scene.project(...atlas.topics[t].pole.map((value) => value * POLE)) };
   });
+  // The nearest first: it stands where it belongs, the others make way.
+  spans.sort((a, b) => b.seen.z - a.seen.z);
+  for (const { span, seen } of spans) {
+    const size = { width: span.offsetWidth, height: span.offsetHeight };
+    const place = placed(seen, size, room, taken);
+    span.style.visibility = place ? "" : "hidden";
+    if (!place) continue;
+    taken.push(place);
+    span.style.transform = `translate(${place.x}px, ${place.y}px)`;
+    span.style.opacity = String(Math.max(0.6, Math.min(1, 0.8 + 0.3 * seen.z)));
+  }
   mark.hidden = selected < 0;
   if (selected >= 0) {
     const seen = scene.project(...atlas.experts[selected].place);

@@ -1,12 +1,17 @@
-// One expert of the atlas in words; or what the search found.
+// One expert of the atlas in words, and what the search found.
 import { count, percent, significant } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { Company, Topics } from "./facts.js";
 
 const MOST_LISTED = 12;
 
-export function Expert({ atlas, index, found, onSelect }) {
-  if (index < 0) return html`<${Found} ...${{ atlas, found, onSelect }} />`;
+export function Expert({ atlas, index, onSelect }) {
+  if (index < 0) {
+    return html`<section class="card padded details" aria-label="Expert">
+      <h2>An expert</h2>
+      <p class="small muted">Point at a dot, click it, or search.</p>
+    </section>`;
+  }
   const expert = atlas.experts[index];
   return html`<section class="card padded details" aria-label="Expert">
     <h2>Layer ${expert.layer}, expert ${expert.expert}</h2>
@@ -26,23 +31,29 @@ function kind(expert) {
   );
 }
 
-function Found({ atlas, found, onSelect }) {
-  return html`<section class="card padded details" aria-label="Expert">
-    <h2>${found.length ? `Found ${count(found.length)}` : "An expert"}</h2>
+/** hits: places of the experts that the text speaks of, specialists first. */
+export function Found({ atlas, text, hits, selected, onSelect }) {
+  const more = hits.length - MOST_LISTED;
+  return html`<section class="card padded details" aria-label="Found">
+    <h2>${hits.length ? `Found ${count(hits.length)}` : "Nothing found"}</h2>
     ${
-      found.length
-        ? html`<ul class="found">
-            ${found.slice(0, MOST_LISTED).map((index) => {
-              const { layer, expert } = atlas.experts[index];
-              const [{ name, share }] = atlas.topicsOf(index, 1);
-              return html`<li key=${index}>
-                <button class="button tiny" type="button" onClick=${() => onSelect(index)}>
-                  layer ${layer}, expert ${expert}: ${name} ${percent(share, 0)}
-                </button>
-              </li>`;
-            })}
-          </ul>`
-        : html`<p class="small muted">Point at a dot, click it, or search.</p>`
+      hits.length === 0 &&
+      html`<p class="small muted" role="status">
+        ${`No expert for “${text}”. Look for a topic, a token that stands with an expert, or a place such as 3/17.`}
+      </p>`
     }
+    <ul class="found">
+      ${hits.slice(0, MOST_LISTED).map((index) => {
+        const { layer, expert } = atlas.experts[index];
+        const [{ name, share }] = atlas.topicsOf(index, 1);
+        return html`<li key=${index}>
+          <button class="found-row" type="button" aria-pressed=${index === selected} onClick=${() => onSelect(index)}>
+            <span>${`layer ${layer}, expert ${expert}`}</span><span class="spacer"></span>
+            <span class="muted num">${`${name} ${percent(share, 0)}`}</span>
+          </button>
+        </li>`;
+      })}
+    </ul>
+    ${more > 0 && html`<p class="small muted">${`and ${count(more)} more`}</p>`}
   </section>`;
 }

@@ -1,6 +1,6 @@
 // The topics, their colours and how many specialists each has; a click shows those alone.
 import { css, onColours } from "../../lib/colours.js";
-import { count } from "../../lib/format.js";
+import { count, plural } from "../../lib/format.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { palette } from "./palette.js";
 
@@ -24,7 +24,7 @@ export function Legend({ atlas, topic, onTopic }) {
         <span class="dot-swatch" style=${{ background: css(colours[t]) }}></span>
         <span>${name}</span>
         <span class="spacer"></span>
-        <span class="num muted small">${count(special[t])} specialist${special[t] === 1 ? "" : "s"}</span>
+        <span class="num muted small">${plural(special[t], "specialist")}</span>
       </button>`,
     )}
   </section>`;

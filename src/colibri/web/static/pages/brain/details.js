@@ -1,5 +1,5 @@
 // One expert in words.
-import { count, significant } from "../../lib/format.js";
+import { count, plural, significant } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { Company, Topics } from "../atlas/facts.js";
 import { tierName } from "./tiers.js";
@@ -73,8 +73,8 @@ function lastText(state, index) {
   const { steps, seen, ago } = state;
   if (seen[index] >= 0 && steps.length) {
     const past = steps[steps.length - 1].step - seen[index];
-    return past === 0 ? "in the last step" : `${count(past)} step${past === 1 ? "" : "s"} ago`;
+    return past === 0 ? "in the last step" : `${plural(past, "step")} ago`;
   }
   if (ago[index] < 0) return "not since the model was loaded";
-  return ago[index] === 0 ? "by the last token" : `${count(ago[index])} tokens ago`;
+  return ago[index] === 0 ? "by the last token" : `${plural(ago[index], "token")} ago`;
 }

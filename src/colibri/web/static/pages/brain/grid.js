@@ -4,21 +4,32 @@
 
 const SMALLEST = 4; // CSS pixels a cell is wide before a layer goes on in another line
 const LARGEST = 56;
+const WORTH_A_LINE = 1.15; // so much larger have cells to be
 const FLASH_MS = [70, 420]; // in which a flash fades to a third: at least and at most
 const DIM = 0.18; // brightness of an expert that was never used
 
-/** How the map lies in so much room: lines a layer takes, cells a line has, and a cell's size. */
+/** How the map lies in so much room: lines a layer takes, cells a line has, and a cell's size. A layer
+ * has one line, or as many as make cells larger: a small model's are large enough for a finger. */
 export function layout(layers, width, height) {
   const most = Math.max(1, ...layers.map((layer) => layer.experts));
-  let lines = 1;
-  while (lines < most && width / Math.ceil(most / lines) < SMALLEST) lines++;
+  let best = inLines(1, most, layers.length, width, height);
+  for (let lines = 2; lines <= most; lines++) {
+    const found = inLines(lines, most, layers.length, width, height);
+    const larger = most % lines === 0 && found.size > WORTH_A_LINE * best.size;
+    if (larger || best.cell < SMALLEST) best = found;
+  }
+  return best;
+}
+
+function inLines(lines, most, layers, width, height) {
   const columns = Math.ceil(most / lines);
-  const rows = Math.max(1, layers.length * lines);
+  const rows = Math.max(1, layers * lines);
   // Quarters of a pixel: of many small cells whole ones would leave a wide margin.
   const cell = Math.max(1, Math.min(Math.floor((4 * width) / columns) / 4, LARGEST));
   const fitting = Math.floor(height / rows);
   const tall = Math.max(SMALLEST, Math.min(fitting, Math.round(cell * 1.6), LARGEST));
-  return { lines, columns, rows, cell, tall, width: columns * cell, height: rows * tall };
+  const size = Math.min(cell, tall);
+  return { lines, columns, rows, cell, tall, size, width: columns * cell, height: rows * tall };
 }
 
 export class Grid {
@@ -166,7 +177,7 @@ export class Grid {
       for (let x = 1; x <= columns; x++) pen.fillRect(Math.round(x * cell * ratio) - 1, 0, 1, 1e5);
     }
     for (let y = 1; y <= rows; y++) {
-      const thick = y % lines === 0 && lines > 1 ? 2 : 1;
+      const thick = y % lines === 0 && lines > 1 && y < rows ? Math.max(2, Math.round(tall * ratio * 0.16)) : 1;
       if (tall >= 3) pen.fillRect(0, Math.round(y * tall * ratio) - thick, 1e5, thick);
     }
   }
@@ -202,16 +213,18 @@ export class Grid {
     return this.experts[row * columns + column];
   }
 
-  /** The expert that an arrow leads to. */
+  /** The expert that an arrow leads to: sideways through its layer, up and down from line to line. */
   beside(index, dx, dy) {
     if (!this.size || !this.state.size) return -1;
     if (index < 0) return 0;
+    if (dy === 0) {
+      const { start, experts } = this.state.layers[this.state.locate(index).row];
+      return Math.max(start, Math.min(start + experts - 1, index + dx));
+    }
     const { columns, rows } = this.size;
     const at = this.places[index];
-    let x = (at % columns) + dx;
-    let y = Math.floor(at / columns) + dy;
-    x = Math.max(0, Math.min(columns - 1, x));
-    y = Math.max(0, Math.min(rows - 1, y));
+    let x = at % columns;
+    const y = Math.max(0, Math.min(rows - 1, Math.floor(at / columns) + dy));
     while (x > 0 && this.experts[y * columns + x] < 0) x--;
     return this.experts[y * columns + x];
   }

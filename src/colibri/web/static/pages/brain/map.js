@@ -8,6 +8,7 @@ import { TIERS } from "./state.js";
 const GUTTER = 36; // CSS pixels for the layers' numbers
 const STRIP = 64; // for how evenly a layer uses its experts
 const HEIGHT_SHARE = 0.72; // of the window
+const NARROW = 520; // on a phone the map leaves room for what it says of an expert
 const ARROWS = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -34,10 +35,11 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
     const player = new Player(state, grid);
     let drawnBeside = -1;
     const fit = () => {
-      const beside = frame.current.clientWidth > 520 ? STRIP : 0;
+      const narrow = frame.current.clientWidth <= NARROW;
+      const beside = narrow ? 0 : STRIP;
       strip.current.hidden = beside === 0;
       const width = frame.current.clientWidth - GUTTER - beside;
-      if (width > 0) grid.resize(width, innerHeight * HEIGHT_SHARE, devicePixelRatio || 1);
+      if (width > 0) grid.resize(width, innerHeight * (narrow ? 0.5 : HEIGHT_SHARE), devicePixelRatio || 1);
       drawnBeside = -1;
     };
     view.current = { grid, player, fit };

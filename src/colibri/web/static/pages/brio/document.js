@@ -1,5 +1,5 @@
 // The document: pasted, dropped or chosen.
-import { count } from "../../lib/format.js";
+import { plural } from "../../lib/format.js";
 import { html, useRef, useState } from "../../lib/html.js";
 import { Button, Notice } from "../../ui/parts.js";
 import { KINDS, textOf } from "./model.js";
@@ -8,6 +8,11 @@ export function Document({ text, name, onChange }) {
   const input = useRef(null);
   const [over, setOver] = useState(false);
   const [refused, setRefused] = useState(null);
+  /** By hand: it is not that file's any more. */
+  const write = (next) => {
+    setRefused(null);
+    onChange(next);
+  };
   const take = async (files) => {
     setRefused(null);
     try {
@@ -23,7 +28,7 @@ export function Document({ text, name, onChange }) {
     const { files } = event.dataTransfer;
     const dropped = event.dataTransfer.getData("text/plain");
     if (files.length) take([...files]);
-    else if (dropped) onChange(dropped);
+    else if (dropped) write(dropped);
   };
   const onDragOver = (event) => {
     event.preventDefault();
@@ -34,8 +39,7 @@ export function Document({ text, name, onChange }) {
       <h2>Document</h2>
       <span class="muted small document-name">${name ?? ""}</span>
       <span class="spacer"></span>
-      <span class="muted small num">${text ? `${count(text.length)} characters` : ""}</span>
-      ${text && html`<${Button} kind="plain tiny" icon="close" label="Remove the document" bare onClick=${() => onChange("")} />`}
+      ${text && html`<${Button} kind="plain tiny" icon="close" label="Remove the document" bare onClick=${() => write("")} />`}
       <${Button} kind="tiny" icon="doc" label="Open a file" onClick=${() => input.current.click()} />
       <input
         ref=${input}
@@ -56,7 +60,8 @@ export function Document({ text, name, onChange }) {
       placeholder=${`Paste a text, or drop a file (${KINDS.join(", ")})`}
       spellcheck="false"
       value=${text}
-      onInput=${(event) => onChange(event.currentTarget.value, name)}
+      onInput=${(event) => write(event.currentTarget.value)}
     ></textarea>
+    ${text && html`<p class="muted small num">${plural(text.length, "character")}</p>`}
   </section>`;
 }

@@ -4,12 +4,13 @@ import { html, useRef } from "../../lib/html.js";
 import { Button, Notice } from "../../ui/parts.js";
 import { MOST_OPTIONS, certainty, problemOf, rivals } from "./model.js";
 
-export function Question({ question, index, answer, running, canAsk, onChange, onAsk, onRemove }) {
-  const problem = problemOf(question);
+/** missing: null, or why nothing can be asked of the document. */
+export function Question({ question, index, answer, running, missing, onChange, onAsk, onRemove }) {
+  const problem = problemOf(question) ?? missing;
   const ask = (event) => {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
-    if (canAsk && problem === null) onAsk();
+    if (problem === null) onAsk();
   };
   return html`<section class="question card" aria-label=${`Question ${index + 1}`} aria-busy=${running}>
     <div class="row">
@@ -21,10 +22,11 @@ export function Question({ question, index, answer, running, canAsk, onChange, o
         onInput=${(event) => onChange({ ...question, question: event.currentTarget.value })}
         onKeyDown=${ask}
       />
-      <${Button} label="Ask" disabled=${!canAsk || problem !== null} title=${problem ?? ""} onClick=${onAsk} />
+      <${Button} label="Ask" disabled=${problem !== null} onClick=${onAsk} />
       ${onRemove && html`<${Button} kind="plain" icon="trash" label="Remove the question" bare onClick=${onRemove} />`}
     </div>
     <${Options} question=${question} onChange=${onChange} onKeyDown=${ask} />
+    ${problem && !running && html`<p class="small muted">${`Not to be asked yet: ${problem}.`}</p>`}
     ${answer && html`<${Answer} answer=${answer} />`}
   </section>`;
 }

@@ -47,11 +47,25 @@ export function loadBodies() {
   return transact("readonly", (_, bodies) => bodies.getAll());
 }
 
-export function save(conversation) {
-  return transact("readwrite", (heads, bodies) => {
-    heads.put(headOf(conversation));
-    bodies.put(conversation);
+/** known: it was kept before. Whether it is kept now: what is known and not there any more was
+ * deleted elsewhere, and stays so. */
+export async function save(conversation, known) {
+  let kept = true;
+  await transact("readwrite", (heads, bodies) => {
+    const put = () => {
+      heads.put(headOf(conversation));
+      bodies.put(conversation);
+    };
+    if (!known) {
+      put();
+      return;
+    }
+    heads.count(conversation.id).onsuccess = ({ target }) => {
+      kept = target.result > 0;
+      if (kept) put();
+    };
   });
+  return kept;
 }
 
 export function remove(id) {

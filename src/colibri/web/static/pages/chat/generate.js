@@ -1,6 +1,6 @@
 // An answer on its way: asked for, waited for, streamed into its node.
 import { ApiError, openStream } from "../../lib/api.js";
-import { signal } from "../../lib/html.js";
+import { effect, signal } from "../../lib/html.js";
 import { requestFields } from "./sampling.js";
 import * as store from "./store.js";
 import { TokenReader } from "./tokens.js";
@@ -24,6 +24,11 @@ export function liveOf(id) {
 export function stop(id) {
   running.get(id)?.controller.abort();
 }
+
+effect(() => {
+  const { value: deleted } = store.deleted;
+  if (deleted) stop(runningIn(deleted.id));
+});
 
 /** The answer that is being written to a conversation, or null. */
 export function runningIn(conversationId) {

@@ -6,6 +6,7 @@ import { Button, Dialog, Notice, download } from "../../ui/parts.js";
 import { MOST_BYTES, conversationsOf } from "./check.js";
 import { runningIn, stop } from "./generate.js";
 import * as store from "./store.js";
+import { isIn } from "./tree.js";
 
 export function List({ current, onPick }) {
   const [deleting, setDeleting] = useState(null);
@@ -27,7 +28,11 @@ export function List({ current, onPick }) {
         (head) => html`<li key=${head.id} class=${head.id === current ? "current" : ""}>
           <a href=${`#/chat/${head.id}`} onClick=${onPick} aria-current=${head.id === current ? "true" : undefined}>
             <span class="head-title">${head.title || "Untitled"}</span>
-            <span class="head-when num">${when(head.updated)}</span>
+            ${
+              store.busy.value.has(head.id)
+                ? html`<span class="beat" title="Is being answered"></span><span class="sr-only">is being answered</span>`
+                : html`<span class="head-when num">${when(head.updated)}</span>`
+            }
           </a>
           <${Button} kind="plain tiny" icon="trash" label=${`Delete ${head.title || "Untitled"}`} bare onClick=${() => setDeleting(head)} />
         </li>`,
@@ -55,8 +60,16 @@ function Files() {
     try {
       if (file.size > MOST_BYTES) throw new Error("more than 64 MB");
       const found = conversationsOf(await file.text());
-      found.forEach(store.add);
-      setSaid({ kind: "", text: `${found.length} imported` });
+      const here = await store.everything();
+      let added = 0;
+      for (const one of found) {
+        if (here.some((other) => isIn(one, other))) continue;
+        here.push(one);
+        store.add(one);
+        added += 1;
+      }
+      const twice = found.length - added;
+      setSaid({ kind: "", text: `${added} imported${twice ? `, ${twice} already here` : ""}` });
     } catch (error) {
       setSaid({ kind: "danger", text: `${file.name}: ${error.message}` });
     }

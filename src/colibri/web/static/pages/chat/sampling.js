@@ -1,21 +1,21 @@
 // What a person sets of an answer. Whatever is left empty is the server's or the model's to choose.
 import { persisted } from "../../lib/prefs.js";
 
-/** name of the field in a request, label, bounds, what it does. */
+/** name of the field in a request, label, bounds (the API's own), what it does. */
 export const NUMBERS = [
   { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, hint: "0: always the likeliest token" },
-  { name: "top_p", label: "Top p", min: 0.01, max: 1, step: 0.01, hint: "the likeliest tokens that hold this share" },
-  { name: "top_k", label: "Top k", min: 0, max: 1000, step: 1, hint: "the k likeliest; 0: all" },
+  { name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "the likeliest tokens that hold this share" },
+  { name: "top_k", label: "Top k", min: 0, max: 2 ** 31 - 1, step: 1, hint: "the k likeliest; 0: all" },
   { name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, hint: "of the likeliest token's probability" },
   {
     name: "repetition_penalty",
     label: "Repetition penalty",
-    min: 0.5,
-    max: 2,
+    min: 0.01,
+    max: 100,
     step: 0.01,
     hint: "above 1: less of what is already there",
   },
-  { name: "max_tokens", label: "Longest answer", min: 1, max: 1_000_000, step: 1, hint: "in tokens" },
+  { name: "max_tokens", label: "Longest answer", min: 1, max: 2 ** 31 - 1, step: 1, hint: "in tokens" },
   { name: "seed", label: "Seed", min: 0, max: 2 ** 53 - 1, step: 1, hint: "the same one gives the same text" },
 ];
 

@@ -15,7 +15,11 @@ export const drafts = persisted("drafts", {}, isTexts, () => sessionStorage);
 /** The system prompt of a conversation that has not begun. */
 export const draftSystem = signal("");
 
+/** {id, title} of the conversation that was deleted elsewhere last, while it was open here; or null. */
+export const deleted = signal(null);
+
 const opened = new Map(); // id -> signal of a conversation
+const known = new Set(); // ids of those that this browser keeps, as far as seen here
 const timers = new Map();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("colibri.chat") : null;
 
@@ -34,6 +38,7 @@ export function setDraft(place, text) {
 export async function loadList() {
   try {
     const stored = await db.loadHeads();
+    for (const head of stored) known.add(head.id);
     const here = new Set(stored.map((head) => head.id));
     const unsaved = heads.value.filter((head) => !here.has(head.id) && timers.has(head.id));
     heads.value = sorted([...stored, ...unsaved]);
@@ -52,6 +57,7 @@ export async function open(id) {
       tellUnkept(error);
     }
     if (!body) return null;
+    known.add(id);
     if (!opened.has(id)) opened.set(id, signal(body));
   }
   return opened.get(id);
@@ -78,13 +84,28 @@ export function peek(id) {
 }
 
 export async function remove(id) {
-  clearTimeout(timers.get(id));
-  timers.delete(id);
-  opened.delete(id);
-  setDraft(id, "");
+  forget(id);
   await db.remove(id).catch(tellUnkept);
   heads.value = heads.value.filter((head) => head.id !== id);
   channel?.postMessage({ id, removed: true });
+}
+
+function forget(id) {
+  clearTimeout(timers.get(id));
+  timers.delete(id);
+  opened.delete(id);
+  known.delete(id);
+  setDraft(id, "");
+}
+
+/** Deleted in another tab: nothing here brings it back. What was being written is not lost. */
+function removedElsewhere(id) {
+  const conversation = peek(id);
+  const draft = drafts.peek()[id];
+  forget(id);
+  if (draft && !drafts.peek()[""]) setDraft("", draft);
+  heads.value = heads.value.filter((head) => head.id !== id);
+  if (conversation !== null) deleted.value = { id, title: conversation.title };
 }
 
 /** All that are kept, for an export. */
@@ -112,7 +133,11 @@ export async function saveNow(id) {
   const conversation = peek(id);
   if (conversation === null) return;
   try {
-    await db.save(conversation);
+    if (!(await db.save(conversation, known.has(id)))) {
+      removedElsewhere(id);
+      return;
+    }
+    if (opened.has(id)) known.add(id);
     unkept.value = null;
     channel?.postMessage({ id });
   } catch (error) {
@@ -137,9 +162,10 @@ function sorted(list) {
 
 channel?.addEventListener("message", async ({ data }) => {
   const { id, removed } = data;
+  if (removed) removedElsewhere(id);
   await loadList();
   const kept = opened.get(id);
-  if (!kept || busy.value.has(id) || removed) return;
+  if (!kept || busy.value.has(id)) return;
   const body = await db.loadBody(id).catch(() => undefined);
   if (body && body.updated > kept.peek().updated) kept.value = body;
 });

@@ -29,6 +29,7 @@ function Block({ token, raw, start, marks, starts, content }) {
   useLayoutEffect(() => {
     const fragment = fragmentOf(token);
     fragment.querySelectorAll("table").forEach(inScroller);
+    fragment.querySelectorAll("input").forEach((box) => box.setAttribute("aria-label", box.checked ? "done" : "to do"));
     if (marks) shade(fragment, marks, starts, content, start);
     fragment.querySelectorAll("pre").forEach(withHead);
     ref.current.replaceChildren(fragment);

@@ -77,6 +77,11 @@ export function withChosen(conversation, node, id) {
   return { ...conversation, chosen: { ...conversation.chosen, [node.parent]: id } };
 }
 
+/** Whether all that one conversation says is in the other. */
+export function isIn(one, other) {
+  return one.system === other.system && Object.keys(one.nodes).every((id) => Object.hasOwn(other.nodes, id));
+}
+
 function titleOf(text) {
   const line = text.trim().replace(/\s+/g, " ");
   return line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line;

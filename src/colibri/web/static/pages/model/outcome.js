@@ -48,8 +48,8 @@ export function Outcome({ model, onMeasured }) {
       </thead>
       <tbody>
         ${model.outcome.map(
-          (row) => html`<tr key=${row.name} title=${row.note}>
-            <th scope="row">${row.name}</th>
+          (row) => html`<tr key=${row.name}>
+            <th scope="row">${row.name}${row.note && html`<small class="muted">${row.note}</small>`}</th>
             <td class="num">${shown(row, row.planned)}</td>
             <td class="num">${shown(row, row.measured)}</td>
             <td class="num">${deviation(row)}</td>
@@ -71,8 +71,9 @@ function shown(row, value) {
 
 function deviation(row) {
   if (row.deviation === null) return "";
-  const text = `${row.deviation > 0 ? "+" : ""}${percent(row.deviation, 0)}`;
-  return row.differs ? html`<span class="badge warn">${text}</span>` : html`<span class="muted">${text}</span>`;
+  const rounded = Math.round(row.deviation * 100);
+  const text = rounded === 0 ? "as planned" : `${rounded > 0 ? "+" : "−"}${percent(Math.abs(rounded) / 100, 0)}`;
+  return html`<span class=${row.worse ? "badge warn" : "muted"}>${text}</span>`;
 }
 
 function ratesText({ bytes_per_second: found }) {

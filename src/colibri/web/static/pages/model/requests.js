@@ -1,5 +1,5 @@
 // What runs and what waits, live.
-import { count, percent, rate, seconds } from "../../lib/format.js";
+import { count, percent, plural, rate, seconds } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { status } from "../../lib/live.js";
 import { Meter } from "../../ui/parts.js";
@@ -26,9 +26,10 @@ export function Requests() {
     )}
     ${running.length === 0 && html`<p class="small muted">Nothing runs.</p>`}
     <div class="row small"><span>context in use</span><span class="spacer"></span>
-      <span class="num">${`${count(held)} of ${count(context)} tokens, ${count(kept)} kept for prompts that begin alike`}</span>
+      <span class="num">${`${count(held)} of ${count(context)} tokens`}</span>
     </div>
     <${Meter} share=${(held + kept) / context} label=${`context: ${percent((held + kept) / context, 0)}`} />
+    ${kept > 0 && html`<p class="small muted">${`${plural(kept, "token")} more kept for prompts that begin alike`}</p>`}
   </section>`;
 }
 

@@ -4,14 +4,18 @@ import { html, useEffect, useState } from "../../lib/html.js";
 import { getJson } from "../../lib/api.js";
 import { StackedBar } from "./phases.js";
 
+const KINDS = ["decode", "prefill"];
+
 /** stamp: changes when the turn's figures may have. */
 export function Layers({ turn, stamp }) {
   const [layers, setLayers] = useState(null);
   const [failure, setFailure] = useState("");
-  const [kind, setKind] = useState("decode");
+  const [wanted, setKind] = useState("decode");
+  const there = KINDS.filter((each) => turn[each].rows > 0);
+  const kind = there.includes(wanted) ? wanted : there[0];
   useEffect(() => {
     const controller = new AbortController();
-    getJson(`v1/colibri/profile?turn=${turn}`, controller).then(
+    getJson(`v1/colibri/profile?turn=${turn.turn}`, controller).then(
       (found) => {
         setLayers(found.layers);
         setFailure("");
@@ -19,7 +23,7 @@ export function Layers({ turn, stamp }) {
       (error) => error.name !== "AbortError" && setFailure(error.message),
     );
     return () => controller.abort();
-  }, [turn, stamp]);
+  }, [turn.turn, stamp]);
   const rows = (layers ?? []).filter((layer) => layer[kind]);
   const sums = rows.map((row) => Object.values(row[kind].phases).reduce((a, b) => a + b, 0));
   const whole = Math.max(...sums, 1e-9);
@@ -30,8 +34,7 @@ export function Layers({ turn, stamp }) {
       <label class="row small">
         <span class="sr-only">Steps</span>
         <select class="select" value=${kind} onChange=${(event) => setKind(event.target.value)}>
-          <option value="decode">decode</option>
-          <option value="prefill">prefill</option>
+          ${there.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
         </select>
       </label>
     </div>

@@ -67,15 +67,15 @@ export function PhaseTable({ turn }) {
             <span class="phase-swatch" style=${{ background: COLOUR.get(id) }}></span>${name}
           </th>
           ${kinds.map((kind) => {
-            const part = turn[kind];
-            return html`<td class="num">${seconds(part.phases[id])}</td>
-              <td class="num muted">${percent(part.phases[id] / part.seconds, 0)}</td>`;
+            const { phases, seconds: whole } = turn[kind];
+            return html`<td class="num">${whole ? seconds(phases[id]) : "–"}</td>
+              <td class="num muted">${whole ? percent(phases[id] / whole, 0) : ""}</td>`;
           })}
         </tr>`,
       )}
       <tr class="total">
         <th scope="row">steps in all</th>
-        ${kinds.map((kind) => html`<td class="num">${seconds(turn[kind].seconds)}</td><td></td>`)}
+        ${kinds.map((kind) => html`<td class="num">${turn[kind].seconds ? seconds(turn[kind].seconds) : "–"}</td><td></td>`)}
       </tr>
     </tbody>
   </table>`;
