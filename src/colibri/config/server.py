@@ -151,7 +151,7 @@ class ServerConfig:
     head_timeout: float = 20.0  # until a request's head is there
     body_timeout: float = 60.0  # until its body is
     write_timeout: float = 60.0  # in which a client has to take something
-    connections: int = 512
+    connections: int = 512  # at a time; over more, requests are refused
 
     @classmethod
     def resolve(

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from colibri.server.crowd import check_crowd
 from colibri.server.errors import ApiError, as_api_error
 from colibri.server.log import Record
 from colibri.server.page import is_page
@@ -62,6 +63,8 @@ class Guard:
             if _is_preflight(scope, headers):
                 await _preflight(headers)(scope, receive, exchange.send)
                 return
+        if scope["path"] not in (LIVENESS, STOP):
+            await check_crowd(scope, receive, self._service.config.connections)
         if not self._is_open(scope["path"]):
             self._check_key(headers)
         await self._app(scope, receive, exchange.send)
