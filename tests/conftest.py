@@ -1,6 +1,7 @@
 """Models for the tests: the tiny checkpoints as downloaded and converted, made once a run."""
 
 import os
+import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from colibri.models.registry import family_for
 from scripts import fp8
 
 os.environ["COLI_USAGE"] = "off"  # a test neither leaves usage behind nor depends on it
+# Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ModelOf = Callable[[str, str], Path]
 

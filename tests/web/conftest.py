@@ -35,7 +35,8 @@ def live() -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture(scope="session")
+# Playwright keeps an event loop on this thread, which no other tests may find.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with launched() as started:
         yield started

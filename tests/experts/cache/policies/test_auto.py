@@ -32,7 +32,7 @@ def test_engine_pins_and_replay_follow_the_table(monkeypatch, tmp_path, slots, p
     """The embedded model takes 4 experts a token."""
     monkeypatch.setattr(auto, "BY_RATIO", SPLIT)
     path = tmp_path / "a.trace"
-    few = {"ram": "600MB", "usage": "off", "lookahead": "off", "trace": str(path)}
+    few = {"ram": "2GB", "usage": "off", "lookahead": "off", "trace": str(path)}
     with LLM(cache_experts=slots, **few) as llm:
         llm.generate("Once", SamplingParams(max_tokens=8, temperature=0, ignore_eos=True))
         assert llm.plan.policy == policy
