@@ -51,9 +51,8 @@ async def complete(request: Request, service: Service) -> Response:
     check(body)
     prompts = prompts_of(body.prompt)
     inbox = service.inbox()
-    with blaming("prompt", "response_format"):
-        make = partial(_answers, service, body, prompts, inbox)
-        answers = await service.work(make, compiles=body.response_format is not None)
+    make = partial(_answers, service, body, prompts, inbox)
+    answers = await service.work(make, compiles=body.response_format is not None)
     turn = Turn.of(service, answers, inbox, request.scope["colibri"])
     writer = CompletionWriter(turn, body, prompts)
     headers = notice_of(service, answers, body.max_tokens)
@@ -93,11 +92,14 @@ def _answers(
     service: Service, body: CompletionBody, prompts: list[Prompt], inbox: Inbox
 ) -> list[Answer]:
     params, deadline = choices_of(_params(service, body), body.n or 1), service.deadline()
-    asked = [(prompt, each) for prompt in prompts for each in params]
-    return [
-        service.llm.request(prompt, each, sink=inbox.sink(i), deadline=deadline)
-        for i, (prompt, each) in enumerate(asked)
-    ]
+    answers: list[Answer] = []
+    for at, prompt in enumerate(prompts):
+        where = f"prompt[{at}]" if len(prompts) > 1 else "prompt"
+        with blaming(where, "response_format"):
+            for each in params:
+                sink = inbox.sink(len(answers))
+                answers.append(service.llm.request(prompt, each, sink=sink, deadline=deadline))
+    return answers
 
 
 def _params(service: Service, body: CompletionBody) -> SamplingParams:

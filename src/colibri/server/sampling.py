@@ -3,7 +3,8 @@ model's own default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from colibri.server.pieces import PieceReader
 
 _THEIRS = {"variables": "chat_template_kwargs"}  # names of ours that clients have others for
+_FIELD = re.compile(r"\w+")
 _MOST_TOKENS = 2**31 - 1
 _LONGEST_NOTICE = 2000  # characters: a header has bounds, the names of tools in it have none
 _LEAST_DEFAULT = 256  # tokens of an answer for which nobody set a limit
@@ -118,16 +120,21 @@ def usage_of(readers: Sequence[PieceReader], prompts: int = 1) -> Usage:
 
 
 @contextmanager
-def blaming(prompt: str, structure: str | None = None) -> Iterator[None]:
+def blaming(
+    prompt: str, structure: str | None = None, theirs: Mapping[str, str] = _THEIRS
+) -> Iterator[None]:
     """Names the field of a refusal that does not name it itself: `structure` if that is what cannot
-    be enforced, else `prompt`, which is too long or which the model's template refuses."""
+    be enforced, else `prompt`, which is too long or which the model's template refuses. theirs: how
+    the client put what a refusal names."""
     try:
         yield
     except ColibriError as error:
         refusal = as_api_error(error)
         if refusal.status == 400:
             blamed = structure if isinstance(error, GrammarError) else refusal.param
-            refusal.param = _THEIRS.get(blamed or prompt, blamed or prompt)
+            refusal.param = _FIELD.sub(
+                lambda field: theirs.get(field[0], field[0]), blamed or prompt, count=1
+            )
         raise refusal from None
 
 

@@ -164,10 +164,11 @@ class ChatFormat:
         """What a template does not ask for would change nothing."""
         for name in given:
             if name not in self.template.takes:
+                called = str(name)[:80]
                 raise ConfigError(
-                    f"variable {str(name)[:80]!r}: this model's chat template takes none of that "
+                    f"variable {called!r}: this model's chat template takes none of that "
                     f"name; it takes {', '.join(sorted(self.template.takes)) or 'none'}",
-                    "variables",
+                    f"variables.{called}",
                 )
 
     def _variables(self, request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
