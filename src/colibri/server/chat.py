@@ -61,7 +61,7 @@ async def complete(request: Request, service: Service) -> Response:
     with blaming("messages", "response_format" if structured else "tools"):
         make = partial(_answers, service, body, inbox)
         answers = await service.work(make, compiles=structured or bool(body.tools))
-    turn = Turn.of(service, answers, inbox, request.scope["colibri"])
+    turn = Turn.of(service, answers, inbox, request.scope["colibri"], body.n or 1)
     headers = notice_of(service, answers, body.max_completion_tokens or body.max_tokens)
     writer = ChatWriter(turn, body)
     return await respond(request, turn, writer, streams=body.streams, headers=headers)
@@ -70,7 +70,7 @@ async def complete(request: Request, service: Service) -> Response:
 def check(body: ChatBody) -> None:
     """What the form of the fields does not say."""
     check_openai(body)
-    if body.top_logprobs is not None and not body.logprobs:
+    if body.top_logprobs and not body.logprobs:
         raise bad_request("top_logprobs: only with logprobs", "top_logprobs")
     if body.store:
         raise bad_request("store: nothing is stored here", "store", "unsupported_parameter")
@@ -170,7 +170,7 @@ class ChatWriter:
 
     def end(self) -> Iterator[bytes]:
         if self._body.wants_usage:
-            yield stream.data(self._envelope([], usage_of(self._turn.readers)))
+            yield stream.data(self._envelope([], usage_of(self._turn.readers, self._turn.each)))
         yield stream.DONE
 
     def error(self, error: ApiError) -> bytes:
@@ -184,7 +184,7 @@ class ChatWriter:
             model=self._turn.service.model_id,
             system_fingerprint=self._turn.service.fingerprint,
             choices=[self._choice(i, whole) for i, whole in enumerate(wholes)],
-            usage=usage_of(self._turn.readers),
+            usage=usage_of(self._turn.readers, self._turn.each),
         )
 
     def _choice(self, index: int, whole: Whole) -> Choice:

@@ -53,7 +53,7 @@ async def complete(request: Request, service: Service) -> Response:
     inbox = service.inbox()
     make = partial(_answers, service, body, prompts, inbox)
     answers = await service.work(make, compiles=body.response_format is not None)
-    turn = Turn.of(service, answers, inbox, request.scope["colibri"])
+    turn = Turn.of(service, answers, inbox, request.scope["colibri"], body.n or 1)
     writer = CompletionWriter(turn, body, prompts)
     headers = notice_of(service, answers, body.max_tokens)
     return await respond(request, turn, writer, streams=body.streams, headers=headers)
@@ -123,11 +123,10 @@ class CompletionWriter:
 
     def __init__(self, turn: Turn, body: CompletionBody, prompts: Sequence[Prompt]) -> None:
         self._turn, self._body = turn, body
-        self._prompts = len(prompts)
         self._id = f"cmpl-{secrets.token_hex(12)}"
         self._created = int(time.time())
         names = TokenNames(turn.service.llm.tokenizer)
-        self._echoes = [self._echo(prompts[i // (body.n or 1)]) for i in range(len(turn.readers))]
+        self._echoes = [self._echo(prompts[i // turn.each]) for i in range(len(turn.readers))]
         self._logprobs = [TextLogprobsWriter(names) for _ in turn.readers]
 
     def _echo(self, prompt: Prompt) -> str:
@@ -152,7 +151,7 @@ class CompletionWriter:
 
     def end(self) -> Iterator[bytes]:
         if self._body.wants_usage:
-            yield stream.data(self._envelope([], usage_of(self._turn.readers, self._prompts)))
+            yield stream.data(self._envelope([], usage_of(self._turn.readers, self._turn.each)))
         yield stream.DONE
 
     def error(self, error: ApiError) -> bytes:
@@ -160,7 +159,7 @@ class CompletionWriter:
 
     def whole(self, wholes: Sequence[Whole]) -> TextCompletion:
         choices = [self._choice(i, whole) for i, whole in enumerate(wholes)]
-        return self._envelope(choices, usage_of(self._turn.readers, self._prompts), whole=True)
+        return self._envelope(choices, usage_of(self._turn.readers, self._turn.each), whole=True)
 
     def _choice(self, index: int, whole: Whole) -> TextChoice:
         parts = [self._first(index), self._written(index, whole)]

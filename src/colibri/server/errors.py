@@ -15,6 +15,9 @@ from colibri.errors import ColibriError
 
 logger = logging.getLogger("colibri.server")
 
+# Fields whose keys are texts of the client's.
+_MAPS = ("chat_template_kwargs", "logit_bias", "metadata", "schema")
+
 
 class ApiError(ColibriError):
     """A refusal by the server itself. `param`: the field of the request that is to blame."""
@@ -45,8 +48,10 @@ class ApiError(ColibriError):
         """For the log, which has no texts of clients: a refusal of a body may quote it."""
         if self.status not in (400, 404):
             return self.message
-        where = "" if self.param is None else f" ({self.param})"
-        return f"{self.code or self._said['type']}{where}"
+        head, _, _ = (self.param or "").partition(".")
+        where = head if head in _MAPS else self.param
+        said = self.code or self._said["type"]
+        return said if where is None else f"{said} ({where})"
 
     @property
     def _said(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from colibri.errors import ColibriError, GrammarError
 from colibri.server.errors import as_api_error, bad_request
 from colibri.server.service import Service
-from colibri.server.structs.base import CachedTokens, Sampling, Usage
+from colibri.server.structs.base import CachedTokens, Sampling, Usage, WrittenTokens
 from colibri.server.structs.formats import (
     ChoiceFormat,
     GrammarFormat,
@@ -105,17 +105,19 @@ def check_openai(body: Sampling) -> None:
             )
 
 
-def usage_of(readers: Sequence[PieceReader], prompts: int = 1) -> Usage:
-    """Of all choices; a prompt counts once however many answers it has."""
-    step = max(1, len(readers) // prompts)
-    read = sum(len(reader.request.prompt_ids) for reader in readers[::step])
-    cached = sum(reader.request.cached_tokens for reader in readers[::step])
+def usage_of(readers: Sequence[PieceReader], each: int) -> Usage:
+    """Of all choices; a prompt counts once however many answers it has, `each` of them."""
+    read = sum(len(reader.request.prompt_ids) for reader in readers[::each])
+    cached = sum(reader.request.cached_tokens for reader in readers[::each])
     written = sum(reader.tokens for reader in readers)
     return Usage(
         prompt_tokens=read,
         completion_tokens=written,
         total_tokens=read + written,
         prompt_tokens_details=CachedTokens(cached_tokens=cached),
+        completion_tokens_details=WrittenTokens(
+            reasoning_tokens=sum(reader.reasoning_tokens for reader in readers)
+        ),
     )
 
 
