@@ -111,7 +111,7 @@ bool choose(const Indexer& a, const float* scores, int64_t position, int64_t kep
 }  // namespace
 
 int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t kept, int32_t* out) {
-  constexpr int64_t kBuffer = 1 << 22;  // scores kept at a time
+  constexpr int64_t kBuffer = 1 << 20;  // scores kept at a time: INDEX_SCORES of kernels/attention.py, which the plan counts
   if (rows == 0) return -1;
   a.q_stride = pad16(a.dim);
   Scratch<3> padded(rows * a.heads * a.q_stride * (int64_t)sizeof(float));

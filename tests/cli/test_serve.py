@@ -176,6 +176,7 @@ def test_the_next_server_says_that_one_was_killed(server: Process, environ: dict
         (("--max-body", "2GiB"), "--max-body"),
         (("--seed", "5"), "--seed"),
         (("--api-key", ""), "--api-key"),
+        (("--api-key", "key "), "--api-key"),
         (("--model", "/nonexistent"), "/nonexistent"),
     ],
 )

@@ -14,6 +14,8 @@ from colibri.grammar.structure import Structure
 
 ENDS = favour('"}],', 4.0)
 SCHEMAS: dict[str, Any] = {
+    "anything": True,
+    "anything in a list": {"type": "array", "items": True, "minItems": 1, "maxItems": 2},
     "enum": {"enum": ["one", "two words", 3, None, {"a": [1]}]},
     "const": {"const": {"key": 'quoted "text"'}},
     "unicode": {"type": "object", "properties": {"ключ é": SHORT}, "required": ["ключ é"]},

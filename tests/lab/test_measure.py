@@ -81,7 +81,10 @@ def test_conversations_at_once_are_held_against_their_unions(tmp_path, gauge, ro
     assert found.predicted_gain == pytest.approx(3 * found.union_one / found.union)
     assert found.of_predicted == pytest.approx(found.gain / found.predicted_gain)
     assert found.gain == pytest.approx(3 * found.step_seconds_one / found.step_seconds)
+    assert found.by_reads.read_seconds == found.by_reads.read_seconds_one > 0  # of the fixed disk
+    assert found.by_reads.of_predicted == pytest.approx(found.gain / found.by_reads.predicted_gain)
     assert any("of the unions' gain" in line for line in lines(results))
+    assert any("with what is missing" in line for line in lines(results))
     assert results.plan.context == 3 * workload.tokens
 
 

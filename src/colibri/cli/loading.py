@@ -25,10 +25,7 @@ class _Warnings(logging.Handler):
     """What the library logs, as lines of this command."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = f"coli: {record.levelname.lower()}: {record.getMessage()}"
-        if record.exc_info:
-            said += f"\n{logging.Formatter().formatException(record.exc_info)}"
-        terminal.say(said)
+        terminal.say(f"coli: {record.levelname.lower()}: {record.getMessage()}")
 
 
 def show_warnings() -> None:

@@ -27,9 +27,11 @@ def _address(value: object) -> str:
 
 
 def _key(value: object) -> str:
-    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value:
-        raise ConfigError("an API key is printable ASCII, one character or more")
-    return value
+    text = value if isinstance(value, str) else ""
+    # Spaces at its ends are lost on the way: no client could give such a key.
+    if not text or text != text.strip() or not (text.isascii() and text.isprintable()):
+        raise ConfigError("an API key is printable ASCII, without spaces at its ends")
+    return text
 
 
 def _model_id(value: object) -> str:
@@ -151,7 +153,7 @@ class ServerConfig:
     head_timeout: float = 20.0  # until a request's head is there
     body_timeout: float = 60.0  # until its body is
     write_timeout: float = 60.0  # in which a client has to take something
-    connections: int = 512
+    connections: int = 512  # at a time; over more, requests are refused
 
     @classmethod
     def resolve(

@@ -33,6 +33,10 @@ def attend(
     return out
 
 
+# Scores that index_scores_select keeps at a time; more only if one row has more.
+INDEX_SCORES = 1 << 20
+
+
 def index_scores_select(
     iq: Floats, w: Floats, ik: Floats, positions: NDArray[np.int64], topk: int, pool: int = 1
 ) -> NDArray[np.int32]:

@@ -39,6 +39,8 @@ _MEASURED = (
     "hardware.memory_bandwidth_samples",
     "hardware.disk_bandwidth",
     "hardware.disk_bandwidth_samples",
+    "hardware.burst_bandwidth",
+    "hardware.burst_bandwidth_samples",
     "settings.model",
 )
 

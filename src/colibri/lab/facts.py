@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from colibri.lab import units
 from colibri.lab.clock import PHASES
-from colibri.lab.results import Conversations, Lookahead, PhaseShare, Results
+from colibri.lab.results import ByReads, Conversations, Lookahead, PhaseShare, Results
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,18 @@ def _conversations(c: Conversations) -> list[tuple[str, str]]:
         ("of them missing", f"{c.missed:.1f}, of one {c.missed_one:.1f}"),
         ("gain", f"{c.gain:.2f}, by the unions {c.predicted_gain:.2f}"),
         ("of the unions' gain", units.percent(c.of_predicted)),
+        *(_by_reads(c.by_reads) if c.by_reads else ()),
+    ]
+
+
+def _by_reads(r: ByReads) -> list[tuple[str, str]]:
+    return [
+        (
+            "with what is missing",
+            f"gain {r.predicted_gain:.2f}: a step {units.time(r.step_seconds)}, of one "
+            f"{units.time(r.step_seconds_one)}",
+        ),
+        ("of that gain", units.percent(r.of_predicted)),
     ]
 
 

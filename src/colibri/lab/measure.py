@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -18,9 +17,10 @@ from colibri.container.reader import Container
 from colibri.errors import ConfigError
 from colibri.hardware.iobench import DiskRate, Extent, drop_page_cache
 from colibri.kernels import cpu
-from colibri.lab.clock import StepClock, StepRecord, by_layer
+from colibri.lab.clock import StepClock, StepRecord
 from colibri.lab.gauge import Gauge
 from colibri.lab.routing import RoutingKit, parse_routing
+from colibri.lab.samples import Bursts, Samples
 from colibri.lab.together import full_steps
 from colibri.lab.workload import Workload
 from colibri.llm import LLM, embedded_model
@@ -72,6 +72,7 @@ class Measured:
     memory: list[float]  # samples, bytes a second
     disk: list[DiskRate]
     bursts: list[float]
+    bursts_together: list[float]
 
     @property
     def memory_bandwidth(self) -> float:
@@ -86,26 +87,9 @@ class Measured:
     def burst_bandwidth(self) -> float | None:
         return statistics.median(self.bursts) if self.bursts else None
 
-
-@dataclass(frozen=True)
-class Bursts:
-    """How decode asks for what is missing: experts a layer, and the time until the next layer
-    asks for some."""
-
-    experts: int
-    pause_seconds: float
-
-    @classmethod
-    def of(cls, records: Sequence[StepRecord]) -> Self | None:
-        """None where nothing was missed."""
-        misses = [n for r in records for _, n in r.traffic.layers.values() if n]
-        if not misses:
-            return None
-        phases = [stay for r in records for stay in by_layer(r).values()]
-        idle = sum(
-            sum(stay.values()) - stay["expert_wait"] - stay["expert_matmul"] for stay in phases
-        )
-        return cls(round(statistics.fmean(misses)), idle / len(misses))
+    @property
+    def burst_bandwidth_together(self) -> float | None:
+        return statistics.median(self.bursts_together) if self.bursts_together else None
 
 
 def prepare_config(
@@ -165,7 +149,7 @@ def measure(
         clock.watch(llm.experts)
         bench = _Bench(llm, kit, clock, container, workload)
         readers = llm.experts.readers
-        rates = _Rates(gauge, _extents(container), readers, cpu.num_threads())
+        rates = Samples(gauge, _extents(container), readers, cpu.num_threads())
         answers = bench.run(say, rates.sample)
         peak = llm.stats().peak_rss_bytes
     return Measured(
@@ -185,28 +169,8 @@ def measure(
         memory=rates.memory,
         disk=rates.disk,
         bursts=rates.bursts,
+        bursts_together=rates.bursts_together,
     )
-
-
-class _Rates:
-    """Samples of what the machine can do, taken before, between and after the runs."""
-
-    def __init__(self, gauge: Gauge, extents: Sequence[Extent], readers: int, threads: int) -> None:
-        self._gauge = gauge
-        self._extents = extents
-        self._readers = readers
-        self._threads = threads
-        self.memory: list[float] = []
-        self.disk: list[DiskRate] = []
-        self.bursts: list[float] = []
-
-    def sample(self, bursts: Bursts | None) -> None:
-        self.memory.append(self._gauge.memory(self._threads))
-        if self._extents:
-            self.disk.append(self._gauge.disk(self._extents, self._readers))
-            if bursts is not None:
-                asked = bursts.experts, bursts.pause_seconds
-                self.bursts.append(self._gauge.bursts(self._extents, self._readers, *asked))
 
 
 class _Bench:
@@ -229,15 +193,17 @@ class _Bench:
         more = (workload.repeat + 1) * workload.conversations if workload.conversations > 1 else 0
         kit.prepare(workload.tokens * (self._alone + more))
 
-    def run(self, say: Say, sample: Callable[[Bursts | None], None]) -> list[Answered]:
+    def run(
+        self, say: Say, sample: Callable[[Bursts | None, Bursts | None], None]
+    ) -> list[Answered]:
         """`sample` is called before, between and after the counted runs, with how
-        they asked for what was missing."""
+        they asked for what was missing: one alone, several at once."""
         warmup, repeat = self._workload.warmup, self._workload.repeat
         for index in range(warmup):
             say(f"warming up {index + 1}/{warmup}")
             self._answer(index)
         answers: list[Answered] = []
-        sample(None)
+        sample(None, None)
         for index in range(repeat):
             if self._workload.cold:
                 drop_page_cache(_files(self._container))
@@ -245,9 +211,12 @@ class _Bench:
             answers.append(self._answer(warmup + index))
             seconds = answers[-1].token_seconds
             say(f"run {index + 1}/{repeat}: {len(seconds) / sum(seconds):.2f} tok/s")
-            sample(Bursts.of([r for a in answers for r in a.decode]))
             if self._workload.conversations > 1:
                 self.together.append(self._all_at_once(index))
+            sample(
+                Bursts.of([r for a in answers for r in a.decode]),
+                Bursts.of([r for run in self.together for r in run]),
+            )
         return answers
 
     def _answer(self, index: int) -> Answered:

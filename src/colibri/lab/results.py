@@ -120,6 +120,21 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     conversations: int = 1
 
 
+class ByReads(msgspec.Struct, frozen=True, kw_only=True):
+    """What the experts that were missing predict too. Seconds, all measured: to read an expert as
+    one conversation and as all of them ask, to multiply one, the rest of a step; then a step as
+    they predict it."""
+
+    read_seconds_one: float
+    read_seconds: float
+    multiply_seconds: float
+    rest_seconds: float
+    step_seconds_one: float
+    step_seconds: float
+    predicted_gain: float
+    of_predicted: float
+
+
 class Conversations(msgspec.Struct, frozen=True, kw_only=True):
     """Several at once, beside one alone: a step's seconds, its distinct experts over all layers and
     those of them that were not there."""
@@ -135,6 +150,7 @@ class Conversations(msgspec.Struct, frozen=True, kw_only=True):
     gain: float
     predicted_gain: float
     of_predicted: float
+    by_reads: ByReads | None = None  # results of older versions have none
 
 
 class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,7 +52,16 @@ def summarise(measured: Measured, command: Sequence[str]) -> results.Results:
 def _conversations(m: Measured) -> results.Conversations | None:
     if not m.together:
         return None
-    return conversations(m.workload.conversations, [a.decode for a in m.answers], m.together)
+    layers = main_layers(m.container.expert_layers()).values()
+    size = float(np.mean([layer.slot_bytes for layer in layers])) if layers else 0.0
+    one, all_of_them = m.burst_bandwidth, m.burst_bandwidth_together
+    return conversations(
+        m.workload.conversations,
+        [a.decode for a in m.answers],
+        m.together,
+        read_one=size / one if one else 0.0,
+        read=size / all_of_them if all_of_them else 0.0,
+    )
 
 
 def _as_json_has_it(settings: dict[str, Any]) -> dict[str, Any]:

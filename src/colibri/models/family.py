@@ -7,6 +7,7 @@ from typing import Any
 
 from colibri.container.weights import WeightMap
 from colibri.experts.base import ExpertExecutor
+from colibri.kernels.attention import INDEX_SCORES
 from colibri.layers.decoder import Decoder
 from colibri.models.assembly import Assembly
 from colibri.models.config import DecoderConfig
@@ -22,6 +23,7 @@ class Sizes:
     pair_bytes: int  # a row's expert outputs, one by one
     experts_per_token: int = 1  # of a layer with routed experts
     sequence_bytes: int = 0  # state of a sequence whatever its length: recurrences, convolutions
+    index_pool: int = 0  # positions that an indexer's key stands for; 0: there is no indexer
 
     def choosing(self, experts_per_token: int) -> "Sizes":
         """At most, where that many experts a token are chosen."""
@@ -32,6 +34,13 @@ class Sizes:
             pair_bytes=self.pair_bytes * experts_per_token // self.experts_per_token,
             experts_per_token=experts_per_token,
         )
+
+    def index_bytes(self, rows: int, context: int) -> int:
+        """Scores of an indexer at work, for so many rows at the end of such a context."""
+        if not self.index_pool:
+            return 0
+        keys = context // self.index_pool
+        return 4 * max(keys, min(rows * keys, INDEX_SCORES))
 
     @property
     def sequence_positions(self) -> int:

@@ -93,6 +93,7 @@ def sizes(c: Glm5NextConfig) -> Sizes:
         pair_bytes=4 * c.num_experts_per_tok * c.hidden_size,
         experts_per_token=c.num_experts_per_tok,
         sequence_bytes=linear * kda.shape.state_bytes + kept,
+        index_pool=c.index_kpool if full else 0,
     )
 
 

@@ -41,7 +41,13 @@ def sizes(c: GlmMoeDsaConfig) -> Sizes:
     mlp = 3 * max(c.intermediate_size, c.moe_intermediate_size * c.n_shared_experts)
     row = 6 * (5 * c.hidden_size + max(attention, mlp)) + 4 * c.index_topk
     row += moe_scratch_bytes(c.hidden_size, c.num_experts_per_tok, c.moe_intermediate_size)
-    return Sizes(state, row, 4 * c.num_experts_per_tok * c.hidden_size, c.num_experts_per_tok)
+    return Sizes(
+        state_bytes=state,
+        activation_bytes=row,
+        pair_bytes=4 * c.num_experts_per_tok * c.hidden_size,
+        experts_per_token=c.num_experts_per_tok,
+        index_pool=1 if full else 0,
+    )
 
 
 def build(config: GlmMoeDsaConfig, load: TrunkLoader, experts: ExpertExecutor) -> Assembly:

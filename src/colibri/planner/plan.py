@@ -158,6 +158,7 @@ def draft_plan(
     rows = max(chunk, LOGIT_ROWS)  # so many sequences may decode together
     pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
     activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
+    activations += sizes.index_bytes(rows, context)
     largest = max((layer.slot_bytes for layer in stored.values()), default=0)
     buffers = largest * buffer_count(config.readers, config.cache_bits)
     if checks_stored_bits(config.cache_bits, config.approx_check):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.distinct import distinct
 from colibri.kernels.layer import RouteRule
 from colibri.routing.base import F32, I32, Router, RuledRouter, rescaled
 
@@ -62,7 +63,7 @@ def trimmed(ids: I32, weights: F32, p: float, total: float | None) -> tuple[I32,
 def _filled(ids: I32, kept: NDArray[np.bool_]) -> I32:
     """Experts of the others in the places that are not kept. There are enough: the widest token has
     `width` of them, all distinct."""
-    wanted = np.unique(ids[kept])
+    wanted = distinct(ids[kept])
     free = np.ones((len(ids), len(wanted)), np.bool_)
     rows = np.nonzero(kept)[0]
     free[rows, np.searchsorted(wanted, ids[kept])] = False

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from colibri.errors import ColibriError, ConfigError
 from colibri.grammar import Matcher
 from colibri.kernels import ops
+from colibri.kernels.distinct import distinct
 from colibri.sampling.params import SamplingParams
 
 F32 = npt.NDArray[np.float32]
@@ -52,7 +53,7 @@ class Sampler:
         self.params = params
         self.matcher = matcher
         self.seed = secrets.randbits(64) if params.seed is None else params.seed
-        self._prompt = np.unique(np.asarray(prompt_ids, np.int64))
+        self._prompt = distinct(np.asarray(prompt_ids, np.int64))
         self._bias_ids = np.fromiter(params.logit_bias.keys(), np.int64)
         self._bias = np.fromiter(params.logit_bias.values(), np.float32)
 
@@ -85,7 +86,7 @@ class Sampler:
         params = self.params
         scores = logits
         if params.repetition_penalty != 1.0:
-            seen = np.union1d(self._prompt, np.asarray(generated, np.int64))
+            seen = distinct(np.concatenate([self._prompt, np.asarray(generated, np.int64)]))
             scores = repetition_penalised(scores, seen, params.repetition_penalty)
         if generated and (params.presence_penalty or params.frequency_penalty):
             ids, counts = np.unique(np.asarray(generated, np.int64), return_counts=True)

@@ -3,7 +3,6 @@ envelopes."""
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +11,7 @@ import msgspec
 
 from colibri import errors
 from colibri.errors import ColibriError
-
-logger = logging.getLogger("colibri.server")
+from colibri.server import log
 
 # Fields whose keys are texts of the client's.
 _MAPS = ("chat_template_kwargs", "logit_bias", "metadata", "schema")
@@ -90,7 +88,7 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
 
 
 def as_api_error(error: BaseException) -> ApiError:
-    """Whatever went wrong, as the client gets it; what nobody foresaw is logged in full."""
+    """Whatever went wrong, as the client gets it; of what nobody foresaw the place is logged."""
     if isinstance(error, ApiError):
         return error
     for kind, status, code in STATUS:
@@ -100,7 +98,7 @@ def as_api_error(error: BaseException) -> ApiError:
             return ApiError(status, message, param=param, code=code, headers=_headers(error))
     if isinstance(error, ColibriError):
         return ApiError(500, str(error))
-    logger.error("internal error", exc_info=error)
+    log.fault("internal error", error)
     return ApiError(500, f"internal error ({type(error).__name__}); the server's log says more")
 
 

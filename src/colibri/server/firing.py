@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.kernels.distinct import distinct
+
 if TYPE_CHECKING:
     from colibri.experts.base import Ids
     from colibri.experts.streamed import StreamedExperts
@@ -101,7 +103,7 @@ class Firings:
 
     def _note(self, layer: int, topk_ids: Ids) -> None:
         if len(topk_ids) > _FEW_ROWS:
-            topk_ids = np.unique(topk_ids)
+            topk_ids = distinct(topk_ids)
         self._calls.append((layer, topk_ids.tobytes()))
 
 

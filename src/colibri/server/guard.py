@@ -15,6 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from colibri.server import log
+from colibri.server.crowd import check_crowd
 from colibri.server.errors import ApiError, as_api_error
 from colibri.server.log import Record
 from colibri.server.page import is_page
@@ -62,6 +64,8 @@ class Guard:
             if _is_preflight(scope, headers):
                 await _preflight(headers)(scope, receive, exchange.send)
                 return
+        if scope["path"] not in (LIVENESS, STOP):
+            await check_crowd(scope, receive, self._service.config.connections)
         if not self._is_open(scope["path"]):
             self._check_key(headers)
         await self._app(scope, receive, exchange.send)
@@ -150,7 +154,7 @@ class _Exchange:
     async def fail(self, error: Exception) -> None:
         if self.status:
             # Nothing can be put into what has begun; only its end can say that it is not whole.
-            logger.error("%s broke off", self._record.request_id, exc_info=error)
+            log.fault(f"{self._record.request_id} broke off", error)
             self._abort()
             return
         refusal = _refusal(error)

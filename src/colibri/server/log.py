@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,24 @@ _LONGEST = 500
 def one_line(text: str) -> str:
     """So that nobody writes lines of his own into the log."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)[:_LONGEST]
+
+
+def fault(what: str, error: BaseException) -> None:
+    """Where a fault of ours happened, and of what kind it is. What it says stays out: it may quote
+    what was asked."""
+    said = [what]
+    for one in _chain(error):
+        said += [
+            type(one).__name__,
+            *(line.rstrip() for line in traceback.format_tb(one.__traceback__)),
+        ]
+    logger.error("%s", "\n".join(said))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 @dataclass

@@ -73,7 +73,7 @@ _REFUSALS = {
     "413": "The body is too large.",
     "415": "The body is no JSON.",
     "429": "Too many requests wait; Retry-After says when to come again.",
-    "503": "The model loads, or the server stops.",
+    "503": "The model loads, the server stops, or too many connections are open.",
     "504": "The answer took too long.",
 }
 

@@ -12,16 +12,24 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from colibri.server.errors import ApiError
 
+# Beyond the most connections, in which requests are refused with a word; more are dropped. A
+# process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
+SPARE_CONNECTIONS = 64
 
-def protocol_class(head_seconds: float) -> type[asyncio.Protocol]:
+
+def protocol_class(head_seconds: float, connections: int) -> type[asyncio.Protocol]:
     class Impatient(H11Protocol):
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            # For whoever has to end a connection whose client does not read.
-            self.app_state = {**self.app_state, "abort": transport.abort}
-            self._watch()
+            # For whoever has to end a connection whose client does not read, and to count them.
+            own = {"abort": transport.abort, "connections": self.connections}
+            self.app_state = {**self.app_state, **own}
+            if len(self.connections) > connections + SPARE_CONNECTIONS:
+                transport.abort()
+            else:
+                self._watch()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -88,7 +96,7 @@ def _not_http(conn: h11.Connection) -> bytes:
 def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
     return Config(
         app,
-        http=cast(Any, protocol_class(head_seconds)),
+        http=cast(Any, protocol_class(head_seconds, connections)),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -96,6 +104,5 @@ def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=connections,
         timeout_keep_alive=30,
     )

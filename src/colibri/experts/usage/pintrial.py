@@ -17,6 +17,7 @@ from colibri.experts.cache.layer import LayerCache
 from colibri.experts.cache.policies import make_policy
 from colibri.experts.cache.pool import SlotPool
 from colibri.experts.usage.pins import CachedLayer
+from colibri.kernels.distinct import distinct
 
 WATCHED_LAYERS = 2
 CALLS_KEPT = 512  # a layer, until the next judgement
@@ -75,7 +76,7 @@ class PinTrial:
         for layer, calls in self.calls.items():
             self._pinned[layer].hold(pins.get(layer, ()))
             for call in calls:
-                self._count(layer, np.unique(np.frombuffer(call, np.int32)).tolist())
+                self._count(layer, distinct(np.frombuffer(call, np.int32)).tolist())
             calls.clear()
         if self.pays:
             self.pays = self._hits_pinned >= self._hits_plain
