@@ -40,7 +40,6 @@ def _called(arguments: str) -> list[dict[str, Any]]:
         (CHAT, {"messages": HELLO, "tools": [TOOL]}, "tools"),
         (CHAT, {"messages": HELLO, "tools": [TOOL], "tool_choice": NAMED}, "tool_choice"),
         (CHAT, {"messages": HELLO, "chat_template_kwargs": {"a": 1}}, "chat_template_kwargs.a"),
-        (CHAT, {"messages": _called("{")}, "messages[1].tool_calls"),
         (SCORE, {"state": LONG, "options": ["a", "b"]}, "state"),
         (SCORE, {"state": "", "options": ["a", "b"]}, "state"),
         (
@@ -151,6 +150,42 @@ def _notices(client: httpx2.Client, path: str, **body: Any) -> list[str | None]:
         assert response.status_code == 200, response.text
         found.append(response.headers.get("x-colibri-notice"))
     return found
+
+
+def test_an_agent_goes_on_after_a_call_that_was_cut_off(thinking: httpx2.Client) -> None:
+    broken = _notices(thinking, CHAT, messages=_called('{"city": "Os'), tools=[TOOL])
+    where = "messages[1].tool_calls[0].function.arguments"
+    assert all(notice is not None and notice.startswith(where) for notice in broken)
+    assert _notices(thinking, CHAT, messages=_called("{}"), tools=[TOOL]) == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        (
+            {"chat_template_kwargs": {"thinking": True, "enable_thinking": False}},
+            "chat_template_kwargs.thinking",
+        ),
+        (
+            {"enable_thinking": True, "chat_template_kwargs": {"thinking": False}},
+            "chat_template_kwargs.thinking",
+        ),
+        ({"enable_thinking": True, "reasoning_effort": "none"}, "reasoning_effort"),
+        (
+            {"reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "Max"}},
+            "chat_template_kwargs.reasoning_effort",
+        ),
+        ({"chat_template_kwargs": {"thinking": "on"}}, "chat_template_kwargs.thinking"),
+        ({"chat_template_kwargs": {"enable_thinking": 1}}, "chat_template_kwargs.enable_thinking"),
+    ],
+    ids=str,
+)
+def test_of_two_fields_that_say_otherwise_none_is_ignored(
+    thinking: httpx2.Client, fields: dict[str, Any], param: str
+) -> None:
+    response = thinking.post(CHAT, json={"messages": HELLO, "max_tokens": 1} | fields)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
 
 
 def test_what_the_model_cannot_do_as_asked_is_told_to_each_client(
