@@ -96,6 +96,11 @@ class Answer:
         """The stop string that ended it."""
         return None if self._text is None else self._text.stopped_by
 
+    @property
+    def reasoning_tokens(self) -> int:
+        """Of the answer's tokens those of its reasoning, the tags included; exact at its end."""
+        return 0 if self._text is None else self._text.reasoning_tokens
+
     def cancel(self) -> None:
         self.request.cancel()
 

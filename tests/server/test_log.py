@@ -11,11 +11,15 @@ from typing import Any
 
 import httpx2
 import pytest
-from server_kit import serving
-from test_never_ignored import FULL
+from msgspec.structs import fields as struct_fields
+from server_kit import events, serving
+from test_never_ignored import FULL, LEAST
 
 from colibri import LLM
 from colibri.server.errors import as_api_error
+from colibri.server.structs.chat import ChatBody
+from colibri.server.structs.completions import CompletionBody
+from colibri.server.structs.score import ScoreBody
 
 CANARY = "xyzzy"
 
@@ -98,6 +102,31 @@ def test_refusals_are_logged_by_code_and_field(llm: LLM, caplog: pytest.LogCaptu
         assert says in line
 
 
+def test_keys_of_a_map_are_texts_too(thinker: LLM, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="colibri")
+    chat, score = LEAST["/v1/chat/completions"], {"state": "x"}
+    bodies = {
+        "metadata": ("/v1/chat/completions", chat | {"metadata": {CANARY: 1}}),
+        "logit_bias": ("/v1/chat/completions", chat | {"logit_bias": {CANARY: 1}}),
+        "chat_template_kwargs": (
+            "/v1/chat/completions",
+            chat | {"chat_template_kwargs": {CANARY: 1}},
+        ),
+        "schema": ("/v1/score", score | {"schema": {f"{CANARY}.a": ["x", "x"]}}),
+    }
+    fields = [f for form in (ChatBody, CompletionBody, ScoreBody) for f in struct_fields(form)]
+    maps = {f.encode_name for f in fields if "dict[" in str(f.type).partition("|")[0]}
+    assert maps == set(bodies)
+    with serving(thinker) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
+        for field, (path, body) in bodies.items():
+            error = http.post(path, json=body).json()["error"]
+            assert error["param"].startswith(f"{field}.{CANARY}")
+    lines = [r.getMessage() for r in caplog.records if "POST" in r.getMessage()]
+    for field, line in zip(bodies, lines, strict=True):
+        assert line.endswith(f"({field})")
+        assert CANARY not in line
+
+
 def test_paths_and_hosts_are_on_one_line(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="colibri")
     with serving(llm) as server, server.connect() as sock:
@@ -124,6 +153,37 @@ def test_a_closed_question_has_its_tokens_in_the_log_and_the_counters(
     (line,) = [r.getMessage() for r in caplog.records if "POST /v1/score " in r.getMessage()]
     assert re.search(rf", prompt {usage['prompt_tokens']} tokens \(\d+ cached\)$", line), line
     assert f"colibri_prompt_tokens_total {usage['prompt_tokens']:.1f}\n" in counted
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_counts_once_however_many_answers_it_has(
+    llm: LLM, caplog: pytest.LogCaptureFixture, stream: bool
+) -> None:
+    """In the log and the counters as in the usage."""
+    caplog.set_level(logging.INFO, logger="colibri")
+    prompt, cached, answered, says = 0, 0, 0, []
+    with serving(llm) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
+        for path, body in (
+            ("/v1/chat/completions", LEAST["/v1/chat/completions"]),
+            ("/v1/completions", {"prompt": ["Hello there", "Once"]}),
+        ):
+            asked = body | {"n": 3, "max_tokens": 3, "stream": stream}
+            options = {"stream_options": {"include_usage": True}} if stream else {}
+            response = http.post(path, json=asked | options)
+            usage = events(response)[-2][1]["usage"] if stream else response.json()["usage"]
+            hit = usage["prompt_tokens_details"]["cached_tokens"]
+            read, written = usage["prompt_tokens"], usage["completion_tokens"]
+            says.append(f", prompt {read} tokens ({hit} cached), answer {written} (")
+            prompt, cached, answered = prompt + read, cached + hit, answered + written
+        counted = http.get("/metrics").text
+    lines = [r.getMessage() for r in caplog.records if "POST" in r.getMessage()]
+    assert all(said in line for said, line in zip(says, lines, strict=True))
+    for name, value in (
+        ("prompt_tokens", prompt),
+        ("cached_prompt_tokens", cached),
+        ("generation_tokens", answered),
+    ):
+        assert f"colibri_{name}_total {value:.1f}\n" in counted
 
 
 def test_a_fault_of_ours_is_in_the_log_without_what_was_asked(

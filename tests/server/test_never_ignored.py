@@ -226,6 +226,8 @@ def test_the_switch_of_reasoning_has_several_names(thinker: LLM) -> None:
             {"chat_template_kwargs": {"enable_thinking": False}},
             {"chat_template_kwargs": {"thinking": False}},
             {"reasoning_effort": "none"},
+            {"enable_thinking": False, "reasoning_effort": "none"},
+            {"chat_template_kwargs": {"thinking": False, "enable_thinking": False}},
         ):
             body = LEAST["/v1/chat/completions"] | given
             assert http.post("/v1/chat/completions", json=body).status_code == 200

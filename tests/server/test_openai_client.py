@@ -146,6 +146,15 @@ def test_usage(openai_client: openai.OpenAI) -> None:
     assert chunks[-1].usage.completion_tokens == usage.completion_tokens
 
 
+def test_log_probabilities_that_nobody_asks_for(openai_client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "demo", "messages": QUESTION, "max_tokens": 1}
+    for unasked in ({"logprobs": False}, {}):
+        answer = openai_client.chat.completions.create(top_logprobs=0, **unasked, **asked)
+        assert answer.choices[0].logprobs is None
+        with pytest.raises(openai.BadRequestError, match="only with logprobs"):
+            openai_client.chat.completions.create(top_logprobs=1, **unasked, **asked)
+
+
 def test_logprobs_are_of_the_unmodified_distribution(openai_client: openai.OpenAI) -> None:
     answer = both(openai_client, temperature=0, logprobs=True, top_logprobs=2, max_tokens=6)
     for entry in answer["logprobs"]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -11,8 +12,9 @@ from server_kit import Running, serving
 
 from colibri import LLM
 from colibri.config import EngineConfig
+from colibri.lab.counters import Counters
 from colibri.server.profile import SampledClock
-from colibri.server.turnlog import KEPT, TURN_PHASES, TurnLog
+from colibri.server.turnlog import KEPT, TURN_PHASES, Part, TurnLog
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +139,18 @@ def test_chunks_of_a_prompt_are_one_turn() -> None:
         numbers.append(log.begin(prefill, 1)[0])
         log.end(None)
     assert numbers == [1, 1, 1, 1, 2, 2]
+
+
+def test_a_turn_is_told_while_its_layers_come_in() -> None:
+    """The engine's thread may add a layer to a turn in the middle of telling it."""
+    part = Part(steps=1, seconds=1.0)
+
+    class Interrupted(UserDict[str, float]):
+        def __iter__(self) -> Iterator[str]:
+            part.layers[1] = {"route": 1.0}
+            return super().__iter__()
+
+    part.layers[0] = cast(Any, Interrupted({"expert_wait": 1.0, "route": 1.0}))
+    told = part.by_layer(Counters(wait_seconds=0.5))
+    assert sum(sum(phases.values()) for phases in told.values()) == pytest.approx(1.0)
+    assert 1 in part.layers

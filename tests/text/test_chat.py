@@ -1,6 +1,7 @@
 """Conversations as the families were trained on them, and what a template tells of its model."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,53 @@ def test_what_a_model_cannot_do_is_said(tmp_path: Path) -> None:
     assert "stay in the text" in odd.notes(ChatRequest(tools=TOOLS))[0]
 
 
+BROKEN = ['{"city": "Os', "[1]", "null", '{"a": NaN}', "Oslo"]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_an_agent_whose_call_was_cut_off_can_go_on(broken: str, tmp_path: Path) -> None:
+    """The model is shown what was written where its template can, else the call without it."""
+
+    def calls(*arguments: Any) -> list[Any]:
+        asked = [call("weather", one) for one in arguments]
+        return [says("user", "x"), says("assistant", "", tool_calls=asked), says("tool", "bad")]
+
+    whole = {"city": "Rome"}
+    mixed, request = calls(whole, broken), ChatRequest()
+    where = r"messages\[1\].tool_calls\[1\].function.arguments: this is no JSON object"
+    for family in FAMILIES:
+        chat = chat_of(family, tmp_path)
+        assert chat.render(mixed, request) == chat.render(calls(whole, {}), request)
+        assert "Rome" in chat.render(mixed, request)
+        (note,) = chat.notes(request, mixed)
+        assert re.match(where, note)
+        assert chat.notes(request, calls(whole, "{}", "", None)) == []
+    quotes = own(tmp_path, LOOP.replace("ARGUMENTS", "c.function.arguments | tojson"))
+    assert quotes.render(mixed, request) == '[{"city": "Rome"}][{}]'
+    assert re.match(where, quotes.notes(request, mixed)[0])
+    given = "c.function.arguments"
+    for form in (f"{given} if {given} is string else {given} | tojson", f"'' + {given}"):
+        chat = own(tmp_path, LOOP.replace("ARGUMENTS", form))
+        assert chat.render(mixed, request) == '[{"city": "Rome"}][' + broken + "]"
+        assert chat.notes(request, mixed) == []
+
+
+LOOP = "{% for m in messages %}{% for c in m.tool_calls %}[{{ ARGUMENTS }}]{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize("name", ["enable_thinking", "thinking"])
+def test_the_switch_is_what_the_template_asks_for(name: str, tmp_path: Path) -> None:
+    for thinks in ("", "{# </think> #}"):
+        chat = own(tmp_path, f"{{{{ {name} }}}}{thinks}")
+        for said in (True, False):
+            request = ChatRequest(thinking=said)
+            assert chat.render([says("user", "x")], request) == str(said)
+            assert chat.notes(request) == []
+        unasked = own(tmp_path, f"{{{{ messages[0].{name} is string }}}}{thinks}")
+        assert bool(unasked.notes(ChatRequest(thinking=False))) is bool(thinks)
+        assert bool(unasked.notes(ChatRequest(thinking=True))) is not bool(thinks)
+
+
 def own(directory: Path, template: str) -> ChatFormat:
     (directory / "chat_template.jinja").write_text(template)
     return chat_of("olmoe", directory)
@@ -200,8 +248,7 @@ def test_bad_options_are_named(options: Any, words: str) -> None:
     [
         ("x", "must be a list"),
         ([5], "a call is int"),
-        ([call("f", "{")], "not JSON"),
-        ([call("f", "[1]")], "an object of arguments"),
+        ([call("f", ["a"])], r"tool_calls\[0\].function: arguments must be an object"),
         ([{"function": {"arguments": {}}}], "needs a name"),
     ],
 )

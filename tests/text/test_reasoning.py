@@ -1,9 +1,13 @@
 """Reasoning and answer: the same two texts, however the stream was cut."""
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colibri.text.assemble import TextAssembler
+from colibri.text.parts import AnswerParser
 from colibri.text.reasoning import (
     Content,
     Reasoning,
@@ -11,6 +15,7 @@ from colibri.text.reasoning import (
     closed,
     reasoning_state,
 )
+from colibri.text.tokenizer import Tokenizer
 from text.chat_kit import cuts, every_cut, joined
 
 R, C = Reasoning, Content
@@ -104,3 +109,41 @@ def test_the_prompt_tells_where_the_answer_begins(prompt: str, state: bool | Non
 )
 def test_a_reasoning_that_the_prompt_begins_is_closed(prompt: str, ended: str) -> None:
     assert closed(prompt) == ended
+
+
+class Bytes:
+    """A tokenizer with a token a byte."""
+
+    special_ids: frozenset[int] = frozenset()
+    start_strip = (b"", 0)
+
+    def token_bytes(self, token_id: int, *, first: bool = False) -> bytes:
+        return bytes([token_id])
+
+
+@pytest.mark.parametrize("stop", [(), ("\n\n",), ("END",)])
+@pytest.mark.parametrize(
+    ("inside", "before", "reasoning", "after"),
+    [
+        (True, "", "so, 你好 😀</think>", "\n😀 </think>"),
+        (True, "", "<think> twice</think>", "x"),
+        (True, "", "never ends 😀", ""),
+        (True, "", "", ""),
+        (None, "\n 😀 ", "<think>\n...\n</think>", "a"),
+        (None, "`<think>` ", "<think></think>", ""),
+        (None, "```\n<think>\n```\n", "<think>a", ""),
+        (None, "none <thin", "", ""),
+        (False, "<think>a</think>", "", ""),
+    ],
+)
+def test_tokens_of_the_reasoning(
+    inside: bool | None, before: str, reasoning: str, after: str, stop: tuple[str, ...]
+) -> None:
+    parser = AnswerParser(ReasoningSplitter(inside), None)
+    text = TextAssembler(cast(Tokenizer, Bytes()), stop, True, parser)
+    for byte in (before + reasoning + after).encode():
+        text.push(byte)
+        if text.stopped:
+            break
+    text.finish()
+    assert text.reasoning_tokens == len(reasoning.encode())

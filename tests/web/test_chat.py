@@ -83,6 +83,42 @@ def test_every_setting_reaches_the_server(browser: Browser, thinker: LLM) -> Non
         assert model.submitted[1].params.logprobs is None
 
 
+def test_what_is_done_otherwise_than_asked_is_told_below_the_answer(
+    browser: Browser, thinker: LLM
+) -> None:
+    """And stays with it; an answer as asked has nothing there."""
+    with scripted(browser, thinker, typed(thinker, "</think>Yes.")) as (page, _):
+        page.get_by_role("button", name="Settings").click()
+        page.get_by_label("Reasoning effort").select_option("minimal")
+        set_number(page, "Longest answer", "99999")
+        say(page, "caf\u00e9")
+        await_answers(page)
+        note = answers(page).locator(".told")
+        effort = "reasoning effort minimal: the nearest that this model has is Low"
+        assert note.inner_text().startswith(f"Note: {effort}; max_tokens 99999 is more than")
+        assert accessibility(page) == []
+        page.reload()
+        assert note.inner_text().startswith(f"Note: {effort}")
+        page.get_by_role("button", name="All as at first").click()
+        page.get_by_role("button", name="Answer again").click()
+        page.get_by_text("2 / 2").wait_for()
+        await_answers(page)
+        assert note.count() == 0
+
+
+def test_a_notice_is_shown_in_its_own_letters(page: Page) -> None:
+    """In the header they are escaped, as Python's ascii() does."""
+    text = 'tool f\u00e9 \u4f60 \U0001f600 it\'s "so" C:\\x41\\'
+    header = ascii(text)[1:-1]
+    read = """async header => {
+        const { noticeOf } = await import("./static/lib/api.js");
+        const headers = header === null ? {} : { "x-colibri-notice": header };
+        return noticeOf(new Response("", { headers }));
+    }"""
+    assert page.evaluate(read, header) == text
+    assert page.evaluate(read, None) is None
+
+
 def test_with_a_wrong_setting_nothing_is_sent(page: Page) -> None:
     page.get_by_role("button", name="Settings").click()
     for label, value, says in (

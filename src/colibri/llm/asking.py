@@ -22,7 +22,8 @@ from colibri.text.assemble import TextAssembler
 from colibri.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
-    from colibri.text.chat import ChatFormat, ChatOptions, ChatRequest, Message
+    from colibri.text.chat import ChatFormat, ChatOptions, ChatRequest
+    from colibri.text.history import Message
 
 Prompt = str | Sequence[int]
 
@@ -84,7 +85,7 @@ class Asker:
         request = self._request(self.encode(prompt, add_special_tokens=False), params, form)
         if self._marks:
             request.marks = self._boundaries(messages, asked, prompt)
-        notes = (*chat.notes(asked), *rules.notes)
+        notes = (*chat.notes(asked, messages), *rules.notes)
         self._warn(notes)
         parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
         stop = request.params.stop

@@ -36,7 +36,8 @@ from colibri.sampling import SamplingParams
 from colibri.text.eos import eos_ids
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
-    from colibri.text.chat import ChatFormat, ChatOptions, Message
+    from colibri.text.chat import ChatFormat, ChatOptions
+    from colibri.text.history import Message
 
 F32 = NDArray[np.float32]
 

@@ -122,8 +122,11 @@ def joint_ids(
     shared = min(common(alone, ids) for ids in joint)
     if not lead and shared == 0:
         raise ConfigError("the context is empty, or one token with the options: give a longer one")
-    if same := next((o for o, ids in zip(options, joint, strict=True) if len(ids) <= shared), None):
-        raise ConfigError(f"the option {same!r} adds no token to the context", "options")
+    for at, (option, ids) in enumerate(zip(options, joint, strict=True)):
+        if len(ids) <= shared:
+            raise ConfigError(
+                f"the option {option!r} adds no token to the context", f"options[{at}]"
+            )
     return lead + alone[:shared], [ids[shared:] for ids in joint]
 
 

@@ -108,7 +108,7 @@ def check_bias(params: SamplingParams, vocab_size: int) -> None:
     if (largest := max(params.logit_bias, default=0)) >= vocab_size:
         raise ConfigError(
             f"logit_bias names token {largest}; the model's ids end at {vocab_size - 1}",
-            "logit_bias",
+            f"logit_bias.{largest}",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -13,11 +13,14 @@ from colibri.config import ServerConfig
 from colibri.server.errors import ApiError, bad_request
 
 T = TypeVar("T")
-_PATH = re.compile(r" - at (?:`key` in )?`\$(.*)`$", re.DOTALL)
+_PATH = re.compile(r" - at (`key` in )?`\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")  # of such a path; the last: some entry of a map
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _ABSENT = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _NULL = re.compile(r"Expected `null`, got `.*`")  # a field that is Unsupported
 _VALUE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+_LONGEST_KEY = 80  # characters of a client's own key in a field's name
+_SEARCHED_BYTES = 1_000_000  # of a body: in a larger one only the map is named, not the entry
 _DRAINED_BYTES = 64_000_000  # of a body that is too large, so that the client reads the answer
 
 
@@ -42,17 +45,68 @@ def decode(data: bytes, form: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=form)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error)) from None
+        raise _invalid(*_named(data, form, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is no valid JSON: {error}") from None
     except RecursionError:
         raise bad_request("the body is nested too deeply") from None
 
 
-def _invalid(text: str) -> ApiError:
-    """msgspec's complaint as ours: "messages[0].role" for "$.messages[0].role"."""
+def _named(data: bytes, form: type[Any], text: str) -> tuple[str, str]:
+    """Where msgspec's complaint is, as "messages[0].role" for "$.messages[0].role", and what it is.
+    Of maps it does not say which entry is to blame, or whose key: `_culprit` finds out."""
     path = _PATH.search(text)
-    at, what = (path[1].lstrip("."), text[: path.start()]) if path else ("", text)
+    if path is None:
+        return "", text
+    of_key, what = path[1] is not None, text[: path.start()]
+    at, steps, whole = "", list[Any](), None
+    for step in _STEP.finditer(f"{path[2]}[...]" if of_key else path[2]):
+        name, index = step[1], step[2]
+        if name is None and index is None:
+            if len(data) > _SEARCHED_BYTES:
+                break
+            whole = whole or msgspec.json.decode(data)
+            name = _culprit(whole, steps, form, text)
+            if name is None:
+                break
+        steps.append(name if index is None else int(index))
+        at += step[0] if index is not None else f".{name[:_LONGEST_KEY]}" if name else ".''"
+    return at.lstrip("."), f"as a key: {what[:1].lower()}{what[1:]}" if of_key else what
+
+
+def _culprit(whole: Any, steps: list[Any], form: type[Any], text: str) -> str | None:
+    """The key of the first entry that makes `form` complain so, of the map that `steps` lead to.
+    None: of two things by one name the last, which alone is seen here, is
+    not to blame.
+
+    Each half of what is left is read alone, which costs no more than to read all of it twice."""
+    body = {steps[0]: whole[steps[0]]}  # what else is wrong or missing comes later
+    entries: Any = body
+    try:
+        for step in steps:
+            entries = entries[step]
+        left = list(entries.items())
+    except (LookupError, TypeError, AttributeError):  # a field that is there twice
+        return None
+
+    def complains(some: list[tuple[str, Any]]) -> bool:
+        entries.clear()
+        entries.update(some)
+        try:
+            msgspec.json.decode(msgspec.json.encode(body), type=form)
+        except msgspec.ValidationError as error:
+            return str(error) == text
+        return False
+
+    while len(left) > 1:
+        half = left[: len(left) // 2]
+        left = half if complains(half) else left[len(left) // 2 :]
+    found = left[0][0] if left and complains(left) else None
+    entries.update(left)
+    return found
+
+
+def _invalid(at: str, what: str) -> ApiError:
     if found := _UNKNOWN.fullmatch(what):
         param = f"{at}.{found[1]}" if at else found[1]
         return bad_request(f"{param}: not supported here", param, "unsupported_parameter")

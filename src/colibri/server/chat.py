@@ -61,7 +61,7 @@ async def complete(request: Request, service: Service) -> Response:
     with blaming("messages", "response_format" if structured else "tools"):
         make = partial(_answers, service, body, inbox)
         answers = await service.work(make, compiles=structured or bool(body.tools))
-    turn = Turn.of(service, answers, inbox, request.scope["colibri"])
+    turn = Turn.of(service, answers, inbox, request.scope["colibri"], body.n or 1)
     headers = notice_of(service, answers, body.max_completion_tokens or body.max_tokens)
     writer = ChatWriter(turn, body)
     return await respond(request, turn, writer, streams=body.streams, headers=headers)
@@ -70,7 +70,7 @@ async def complete(request: Request, service: Service) -> Response:
 def check(body: ChatBody) -> None:
     """What the form of the fields does not say."""
     check_openai(body)
-    if body.top_logprobs is not None and not body.logprobs:
+    if body.top_logprobs and not body.logprobs:
         raise bad_request("top_logprobs: only with logprobs", "top_logprobs")
     if body.store:
         raise bad_request("store: nothing is stored here", "store", "unsupported_parameter")
@@ -79,6 +79,10 @@ def check(body: ChatBody) -> None:
         raise bad_request("max_tokens: max_completion_tokens says otherwise", "max_tokens")
     if body.tool_choice not in (None, "none", "auto") and not body.tools:
         raise bad_request("tool_choice: there are no tools", "tool_choice")
+    effort = (body.chat_template_kwargs or {}).get("reasoning_effort")
+    if effort is not None and body.reasoning_effort not in (None, effort):
+        where = "chat_template_kwargs.reasoning_effort"
+        raise bad_request(f"{where}: reasoning_effort says otherwise", where)
     for at, message in enumerate(body.messages):
         if isinstance(message, AssistantMessage) and not says_anything(message):
             where = f"messages[{at}].content"
@@ -120,15 +124,32 @@ def _options(body: ChatBody) -> ChatOptions:
         options["tool_choice"] = body.tool_choice
     if body.parallel_tool_calls is not None and body.tools:
         options["parallel_tool_calls"] = body.parallel_tool_calls
-    variables = dict(body.chat_template_kwargs or {})
-    thinking = [body.enable_thinking, *(variables.pop(name, None) for name in _THINKING)]
-    if (said := next((one for one in thinking if one is not None), None)) is not None:
-        options["thinking"] = said
+    if (thinking := _thinking(body)) is not None:
+        options["thinking"] = thinking
+    variables = {k: v for k, v in (body.chat_template_kwargs or {}).items() if k not in _THINKING}
     if body.reasoning_effort is not None:
         options["reasoning_effort"] = body.reasoning_effort
     if variables:
         options["variables"] = variables
     return cast("ChatOptions", options)
+
+
+def _thinking(body: ChatBody) -> bool | None:
+    """What all names of the switch say."""
+    given = body.chat_template_kwargs or {}
+    names = {"enable_thinking": body.enable_thinking}
+    names |= {f"chat_template_kwargs.{name}": given.get(name) for name in _THINKING}
+    said = {name: value for name, value in names.items() if value is not None}
+    for name, value in said.items():
+        if not isinstance(value, bool):
+            raise bad_request(f"{name}: true or false expected", name, "invalid_value")
+    if body.reasoning_effort == "none":
+        said["reasoning_effort"] = False
+    if len(set(said.values())) > 1:
+        first, *others = said
+        other = next(name for name in others if said[name] != said[first])
+        raise bad_request(f"{other}: {first} says otherwise", other)
+    return next((value for name, value in said.items() if name != "reasoning_effort"), None)
 
 
 def _tool(function: Any) -> dict[str, Any]:
@@ -170,7 +191,7 @@ class ChatWriter:
 
     def end(self) -> Iterator[bytes]:
         if self._body.wants_usage:
-            yield stream.data(self._envelope([], usage_of(self._turn.readers)))
+            yield stream.data(self._envelope([], usage_of(self._turn.readers, self._turn.each)))
         yield stream.DONE
 
     def error(self, error: ApiError) -> bytes:
@@ -184,7 +205,7 @@ class ChatWriter:
             model=self._turn.service.model_id,
             system_fingerprint=self._turn.service.fingerprint,
             choices=[self._choice(i, whole) for i, whole in enumerate(wholes)],
-            usage=usage_of(self._turn.readers),
+            usage=usage_of(self._turn.readers, self._turn.each),
         )
 
     def _choice(self, index: int, whole: Whole) -> Choice:

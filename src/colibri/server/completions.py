@@ -51,10 +51,9 @@ async def complete(request: Request, service: Service) -> Response:
     check(body)
     prompts = prompts_of(body.prompt)
     inbox = service.inbox()
-    with blaming("prompt", "response_format"):
-        make = partial(_answers, service, body, prompts, inbox)
-        answers = await service.work(make, compiles=body.response_format is not None)
-    turn = Turn.of(service, answers, inbox, request.scope["colibri"])
+    make = partial(_answers, service, body, prompts, inbox)
+    answers = await service.work(make, compiles=body.response_format is not None)
+    turn = Turn.of(service, answers, inbox, request.scope["colibri"], body.n or 1)
     writer = CompletionWriter(turn, body, prompts)
     headers = notice_of(service, answers, body.max_tokens)
     return await respond(request, turn, writer, streams=body.streams, headers=headers)
@@ -93,11 +92,14 @@ def _answers(
     service: Service, body: CompletionBody, prompts: list[Prompt], inbox: Inbox
 ) -> list[Answer]:
     params, deadline = choices_of(_params(service, body), body.n or 1), service.deadline()
-    asked = [(prompt, each) for prompt in prompts for each in params]
-    return [
-        service.llm.request(prompt, each, sink=inbox.sink(i), deadline=deadline)
-        for i, (prompt, each) in enumerate(asked)
-    ]
+    answers: list[Answer] = []
+    for at, prompt in enumerate(prompts):
+        where = f"prompt[{at}]" if len(prompts) > 1 else "prompt"
+        with blaming(where, "response_format"):
+            for each in params:
+                sink = inbox.sink(len(answers))
+                answers.append(service.llm.request(prompt, each, sink=sink, deadline=deadline))
+    return answers
 
 
 def _params(service: Service, body: CompletionBody) -> SamplingParams:
@@ -121,11 +123,10 @@ class CompletionWriter:
 
     def __init__(self, turn: Turn, body: CompletionBody, prompts: Sequence[Prompt]) -> None:
         self._turn, self._body = turn, body
-        self._prompts = len(prompts)
         self._id = f"cmpl-{secrets.token_hex(12)}"
         self._created = int(time.time())
         names = TokenNames(turn.service.llm.tokenizer)
-        self._echoes = [self._echo(prompts[i // (body.n or 1)]) for i in range(len(turn.readers))]
+        self._echoes = [self._echo(prompts[i // turn.each]) for i in range(len(turn.readers))]
         self._logprobs = [TextLogprobsWriter(names) for _ in turn.readers]
 
     def _echo(self, prompt: Prompt) -> str:
@@ -150,7 +151,7 @@ class CompletionWriter:
 
     def end(self) -> Iterator[bytes]:
         if self._body.wants_usage:
-            yield stream.data(self._envelope([], usage_of(self._turn.readers, self._prompts)))
+            yield stream.data(self._envelope([], usage_of(self._turn.readers, self._turn.each)))
         yield stream.DONE
 
     def error(self, error: ApiError) -> bytes:
@@ -158,7 +159,7 @@ class CompletionWriter:
 
     def whole(self, wholes: Sequence[Whole]) -> TextCompletion:
         choices = [self._choice(i, whole) for i, whole in enumerate(wholes)]
-        return self._envelope(choices, usage_of(self._turn.readers, self._prompts), whole=True)
+        return self._envelope(choices, usage_of(self._turn.readers, self._turn.each), whole=True)
 
     def _choice(self, index: int, whole: Whole) -> TextChoice:
         parts = [self._first(index), self._written(index, whole)]

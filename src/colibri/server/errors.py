@@ -13,6 +13,9 @@ from colibri import errors
 from colibri.errors import ColibriError
 from colibri.server import log
 
+# Fields whose keys are texts of the client's.
+_MAPS = ("chat_template_kwargs", "logit_bias", "metadata", "schema")
+
 
 class ApiError(ColibriError):
     """A refusal by the server itself. `param`: the field of the request that is to blame."""
@@ -43,8 +46,10 @@ class ApiError(ColibriError):
         """For the log, which has no texts of clients: a refusal of a body may quote it."""
         if self.status not in (400, 404):
             return self.message
-        where = "" if self.param is None else f" ({self.param})"
-        return f"{self.code or self._said['type']}{where}"
+        head, _, _ = (self.param or "").partition(".")
+        where = head if head in _MAPS else self.param
+        said = self.code or self._said["type"]
+        return said if where is None else f"{said} ({where})"
 
     @property
     def _said(self) -> dict[str, Any]:

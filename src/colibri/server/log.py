@@ -60,9 +60,8 @@ class Record:
         self.prompt_tokens += prompt_tokens
         self.cached_tokens += cached_tokens
 
-    def add(self, prompt_tokens: int, cached_tokens: int, tokens: int, reason: str) -> None:
+    def add(self, tokens: int, reason: str) -> None:
         """An answer has ended."""
-        self.read(prompt_tokens, cached_tokens)
         self.tokens += tokens
         self.reasons.append(reason)
 

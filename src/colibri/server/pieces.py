@@ -88,8 +88,13 @@ class PieceReader:
         request = answer.request
         self._ends = frozenset() if request.params.ignore_eos else request.eos_ids
         self._held: list[ToolCallDelta] = []
+        self._answer = answer
         self.request = request
         self.tokens = 0
+
+    @property
+    def reasoning_tokens(self) -> int:
+        return self._answer.reasoning_tokens
 
     def read(self, chunk: Chunk) -> Piece:
         self.tokens += len(chunk.token_ids)

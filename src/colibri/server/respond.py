@@ -38,22 +38,31 @@ class Writer(Protocol):
 
 @dataclass
 class Turn:
-    """The answers to one request, being given: their readers count, the clock runs."""
+    """The answers to one request, being given: their readers count, the clock runs. each: answers
+    to one prompt, which stand together; it is counted with the first of them."""
 
     service: Service
     exchange: Exchange
     readers: list[PieceReader]
     record: Record
     began: float
+    each: int
 
     @classmethod
-    def of(cls, service: Service, answers: Sequence[Answer], inbox: Inbox, record: Record) -> Turn:
+    def of(
+        cls,
+        service: Service,
+        answers: Sequence[Answer],
+        inbox: Inbox,
+        record: Record,
+        each: int = 1,
+    ) -> Turn:
         if record.wants_text and (tokenizer := service.llm.tokenizer) is not None:
             for prompt in dict.fromkeys(tuple(answer.request.prompt_ids) for answer in answers):
                 record.asked(tokenizer.decode(prompt, skip_special_tokens=False))
         readers = [PieceReader(answer) for answer in answers]
         exchange = service.exchange(answers, inbox)
-        return cls(service, exchange, readers, record, time.monotonic())
+        return cls(service, exchange, readers, record, time.monotonic(), each)
 
     async def pieces(self) -> AsyncIterator[tuple[int, Piece] | dict[str, Any]]:
         """What answers add; between them, when there is nothing else to say, signs of life."""
@@ -99,13 +108,16 @@ class Turn:
             return
         request = reader.request
         metrics.answers.labels(piece.reason).inc()
-        metrics.prompt_tokens.inc(len(request.prompt_ids))
-        metrics.cached_tokens.inc(request.cached_tokens)
+        if index % self.each == 0:
+            read, cached = len(request.prompt_ids), request.cached_tokens
+            metrics.prompt_tokens.inc(read)
+            metrics.cached_tokens.inc(cached)
+            self.record.read(read, cached)
         metrics.generation_tokens.inc(reader.tokens)
         metrics.whole.observe(now - self.began)
         if reader.tokens > 1:
             metrics.per_token.observe((now - first[index]) / (reader.tokens - 1))
-        self.record.add(len(request.prompt_ids), request.cached_tokens, reader.tokens, piece.reason)
+        self.record.add(reader.tokens, piece.reason)
 
 
 async def respond(

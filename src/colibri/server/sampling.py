@@ -3,7 +3,8 @@ model's own default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from colibri.errors import ColibriError, GrammarError
 from colibri.server.errors import as_api_error, bad_request
 from colibri.server.service import Service
-from colibri.server.structs.base import CachedTokens, Sampling, Usage
+from colibri.server.structs.base import CachedTokens, Sampling, Usage, WrittenTokens
 from colibri.server.structs.formats import (
     ChoiceFormat,
     GrammarFormat,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from colibri.server.pieces import PieceReader
 
 _THEIRS = {"variables": "chat_template_kwargs"}  # names of ours that clients have others for
+_FIELD = re.compile(r"\w+")
 _MOST_TOKENS = 2**31 - 1
 _LONGEST_NOTICE = 2000  # characters: a header has bounds, the names of tools in it have none
 _LEAST_DEFAULT = 256  # tokens of an answer for which nobody set a limit
@@ -103,31 +105,38 @@ def check_openai(body: Sampling) -> None:
             )
 
 
-def usage_of(readers: Sequence[PieceReader], prompts: int = 1) -> Usage:
-    """Of all choices; a prompt counts once however many answers it has."""
-    step = max(1, len(readers) // prompts)
-    read = sum(len(reader.request.prompt_ids) for reader in readers[::step])
-    cached = sum(reader.request.cached_tokens for reader in readers[::step])
+def usage_of(readers: Sequence[PieceReader], each: int) -> Usage:
+    """Of all choices; a prompt counts once however many answers it has, `each` of them."""
+    read = sum(len(reader.request.prompt_ids) for reader in readers[::each])
+    cached = sum(reader.request.cached_tokens for reader in readers[::each])
     written = sum(reader.tokens for reader in readers)
     return Usage(
         prompt_tokens=read,
         completion_tokens=written,
         total_tokens=read + written,
         prompt_tokens_details=CachedTokens(cached_tokens=cached),
+        completion_tokens_details=WrittenTokens(
+            reasoning_tokens=sum(reader.reasoning_tokens for reader in readers)
+        ),
     )
 
 
 @contextmanager
-def blaming(prompt: str, structure: str | None = None) -> Iterator[None]:
+def blaming(
+    prompt: str, structure: str | None = None, theirs: Mapping[str, str] = _THEIRS
+) -> Iterator[None]:
     """Names the field of a refusal that does not name it itself: `structure` if that is what cannot
-    be enforced, else `prompt`, which is too long or which the model's template refuses."""
+    be enforced, else `prompt`, which is too long or which the model's template refuses. theirs: how
+    the client put what a refusal names."""
     try:
         yield
     except ColibriError as error:
         refusal = as_api_error(error)
         if refusal.status == 400:
             blamed = structure if isinstance(error, GrammarError) else refusal.param
-            refusal.param = _THEIRS.get(blamed or prompt, blamed or prompt)
+            refusal.param = _FIELD.sub(
+                lambda field: theirs.get(field[0], field[0]), blamed or prompt, count=1
+            )
         raise refusal from None
 
 

@@ -68,8 +68,13 @@ def check(body: ScoreBody) -> None:
         for name, values in (body.schema or {}).items()
     ]
     for where, options in lists:
-        if len(set(options)) < len(options):
-            raise bad_request(f"{where}: something is there twice", where)
+        first: dict[str, int] = {}
+        for at, option in enumerate(options):
+            if (known := first.setdefault(option, at)) != at:
+                raise bad_request(
+                    f"{where}[{at}]: the same as {where}[{known}]; give each option once",
+                    f"{where}[{at}]",
+                )
 
 
 class _Asker:
@@ -95,8 +100,13 @@ class _Asker:
             return await self._schema(body.schema)
         if body.questions is not None:
             answers = [
-                self._answered(q.question, await self._ask(q.question, q.options, q.normalize))
-                for q in body.questions
+                self._answered(
+                    q.question,
+                    await self._ask(
+                        q.question, q.options, f"questions[{i}].options", normalize=q.normalize
+                    ),
+                )
+                for i, q in enumerate(body.questions)
             ]
             return ScoreAnswers(
                 object=f"{self.kind}.answers",
@@ -104,7 +114,8 @@ class _Asker:
                 answers=answers,
                 usage=self._usage(),
             )
-        one = self._answered(None, await self._ask(body.question, body.options or [], None))
+        scores = await self._ask(body.question, body.options or [], "options")
+        one = self._answered(None, scores)
         return ScoreChoice(
             object=f"{self.kind}.choice",
             model=self.service.model_id,
@@ -122,7 +133,7 @@ class _Asker:
         for name, values in schema.items():
             begun += f"{', ' if chosen else ''}{json.dumps(name, ensure_ascii=False)}: "
             options = [json.dumps(value, ensure_ascii=False) for value in values]
-            scores = await self._ask(task, options, None, begun)
+            scores = await self._ask(task, options, f"schema.{name}", begun=begun)
             best = scores.choices.index(scores.best)
             begun, chosen[name] = begun + options[best], values[best]
             fields.append(
@@ -147,9 +158,12 @@ class _Asker:
         self,
         question: str | None,
         options: Sequence[str],
-        normalize: Normalize | None,
+        field: str,
+        *,
+        normalize: Normalize | None = None,
         begun: str = "",
     ) -> Scores:
+        """field: which has the options."""
         service, inbox = self.service, self.service.inbox()
         sink, deadline = inbox.sink(0), service.deadline()
         context, chat = self._context(question)
@@ -163,7 +177,8 @@ class _Asker:
             begun=begun,
             **chat,
         )
-        with blaming("state" if self.body.messages is None else "messages"):
+        prompt = "state" if self.body.messages is None else "messages"
+        with blaming(prompt, theirs={"options": field}):
             scoring: Scoring = await service.work(make)
         self._exchange = service.exchange([scoring], inbox)
         if self._aborted is not None:

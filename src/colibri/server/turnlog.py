@@ -41,22 +41,23 @@ class Part:
     def listen(self, record: StepRecord) -> None:
         self.listened += 1
         for layer, phases in by_layer(record).items():
-            known = self.layers.setdefault(layer, dict.fromkeys(PHASES, 0.0))
-            for name, seconds in phases.items():
-                known[name] += seconds
+            known = self.layers.get(layer, {})
+            self.layers[layer] = {n: known.get(n, 0.0) + phases.get(n, 0.0) for n in PHASES}
 
     def by_layer(self, traffic: Counters) -> dict[int, Phases]:
         """Seconds a phase of each layer, which add up to those of the steps; -1: outside."""
         wait = min(traffic.wait_seconds, self.seconds)
-        heard = {n: dict(phases) for n, phases in self.layers.items()} or {-1: {"python": 1.0}}
-        waited = sum(phases.pop("expert_wait", 0.0) for phases in heard.values())
+        layers = list(self.layers.items())  # at once: the engine's thread may add one
+        heard = {n: dict(phases) for n, phases in layers} or {-1: {"python": 1.0}}
+        waits = {n: phases.pop("expert_wait", 0.0) for n, phases in heard.items()}
+        waited = sum(waits.values())
         worked = sum(sum(phases.values()) for phases in heard.values())
         scale = (self.seconds - wait) / worked if worked > 0 else 0.0
         found = {
             n: {name: seconds * scale for name, seconds in phases.items()}
             for n, phases in heard.items()
         }
-        weights = {n: self.layers[n].get("expert_wait", 0.0) for n in self.layers}
+        weights = waits
         if waited <= 0:
             weights = {n: float(misses) for n, (_, misses) in traffic.layers.items()}
         whole = sum(weights.values())

@@ -1,5 +1,8 @@
 """Tokens to text as it may be shown: whole characters, ending before a stop string, taken apart."""
 
+from array import array
+from bisect import bisect_left
+
 from colibri.text.detokenizer import IncrementalDetokenizer
 from colibri.text.parts import AnswerParser, Parts
 from colibri.text.stop import StopMatcher
@@ -21,6 +24,8 @@ class TextAssembler:
         self._detokenizer = IncrementalDetokenizer(tokenizer, continues=continues, shown=shown)
         self._matcher = StopMatcher(stop)
         self._parser = parser or AnswerParser(None, None)
+        self._begins = array("q")  # of each token's text, in characters
+        self._length = 0
         self.stopped = False
 
     @property
@@ -31,8 +36,21 @@ class TextAssembler:
     def stopped_by(self) -> str | None:
         return self._matcher.matched
 
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens that begin within the reasoning or a tag of it. Exact once the text is finished:
+        before, a tag may be half there."""
+        extent = self._parser.reasoning
+        if extent.begin is None:
+            return 0
+        end = len(self._begins) if extent.end is None else bisect_left(self._begins, extent.end)
+        return end - bisect_left(self._begins, extent.begin)
+
     def push(self, token_id: int) -> Parts:
-        return self._emit(self._detokenizer.push(token_id))
+        text = self._detokenizer.push(token_id)
+        self._begins.append(self._length)
+        self._length += len(text)
+        return self._emit(text)
 
     def finish(self) -> Parts:
         """What was held back: half a character, the beginning of a stop or a tag that did not

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -11,6 +12,7 @@ from colibri.grammar.structure import Structure
 from colibri.text import reasoning
 from colibri.text.builtin import built_in
 from colibri.text.effort import check_effort, effort_for
+from colibri.text.history import ArgumentForms, Message, prepared
 from colibri.text.parts import AnswerParser
 from colibri.text.reasoning import ReasoningSplitter, reasoning_state
 from colibri.text.special import load_special_tokens
@@ -20,11 +22,11 @@ from colibri.text.tools.base import ToolCalls
 from colibri.text.tools.choice import ChoiceRules, check_choice, choice_rules
 from colibri.text.tools.formats import FORMATS, tool_format
 from colibri.text.tools.rules import Rules
-from colibri.text.tools.schema import ToolSchemas, parsed
+from colibri.text.tools.schema import ToolSchemas
 
 _MARKERS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_call>", "</tool_call>")
 
-Message = Mapping[str, Any]
+_SWITCHES = frozenset({"enable_thinking", "thinking"})  # templates' names of one switch
 
 
 class ChatOptions(TypedDict, total=False):
@@ -98,7 +100,8 @@ class ChatFormat:
         self.template, self.model_type, self.built_in = template, model_type, built_in
         source = template.source
         self.thinks = reasoning.CLOSE in source
-        self.can_stop_thinking = "enable_thinking" in source or "thinking is" in source
+        self._switches = template.takes & _SWITCHES
+        self.can_stop_thinking = bool(self._switches)
         self.takes_tools = "tools" in source
         self.tool_format = tool_format(source) if self.takes_tools else None
 
@@ -120,13 +123,13 @@ class ChatFormat:
             raise ConfigError("tools: this model's chat template has no place for them", "tools")
         check_messages(messages)
         self._check_variables(request.variables)
-        ready = [_prepared(message, at) for at, message in enumerate(messages)]
+        ready, _ = self._prepared(messages)
         variables = {**self._variables(request)[0], **request.variables}
         return self.template.render(ready, tools=_shown(request.offered), **variables)
 
-    def notes(self, request: ChatRequest) -> list[str]:
+    def notes(self, request: ChatRequest, messages: Sequence[Message] = ()) -> list[str]:
         """What of the request this model cannot do as asked, and what is done instead."""
-        notes = list(self._variables(request)[1])
+        notes = [*self._variables(request)[1], *self._prepared(messages)[1]]
         if request.offered and self.takes_tools and self.tool_format is None:
             notes.append("this model's form of tool calls is not known: they stay in the text")
         return notes
@@ -160,14 +163,26 @@ class ChatFormat:
         ids = (tokenizer.token_id(mark) for mark in marks)
         return frozenset(token_id for token_id in ids if token_id is not None)
 
+    @cached_property
+    def _argument_forms(self) -> ArgumentForms:
+        return ArgumentForms.of(self.template)
+
+    def _prepared(self, messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
+        """As the template takes them, and what the model is shown otherwise."""
+        if not any(message.get("tool_calls") for message in messages):
+            return list(messages), []
+        ready = [prepared(m, at, self._argument_forms) for at, m in enumerate(messages)]
+        return [message for message, _ in ready], [note for _, notes in ready for note in notes]
+
     def _check_variables(self, given: Mapping[str, Any]) -> None:
         """What a template does not ask for would change nothing."""
         for name in given:
             if name not in self.template.takes:
+                called = str(name)[:80]
                 raise ConfigError(
-                    f"variable {str(name)[:80]!r}: this model's chat template takes none of that "
+                    f"variable {called!r}: this model's chat template takes none of that "
                     f"name; it takes {', '.join(sorted(self.template.takes)) or 'none'}",
-                    "variables",
+                    f"variables.{called}",
                 )
 
     def _variables(self, request: ChatRequest) -> tuple[dict[str, Any], list[str]]:
@@ -175,12 +190,12 @@ class ChatFormat:
         thinking = False if effort.off and request.thinking is None else request.thinking
         notes = [effort.note] if effort.note else []
         variables: dict[str, Any] = {}
-        if thinking is False and self.thinks and not self.can_stop_thinking:
+        if thinking is not None and self._switches:
+            variables |= dict.fromkeys(self._switches, thinking)
+        elif thinking is False and self.thinks:
             notes.append("thinking off: this model's template has no switch for it; it thinks")
         elif thinking and not self.thinks:
             notes.append("thinking on: this model's template knows no reasoning")
-        elif thinking is not None:
-            variables |= {"enable_thinking": thinking, "thinking": thinking}
         if effort.value is not None:
             variables["reasoning_effort"] = effort.value
         return variables, notes
@@ -192,30 +207,3 @@ def _shown(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         {**tool, "function": {k: v for k, v in tool["function"].items() if k != "strict"}}
         for tool in tools
     ]
-
-
-def _prepared(message: Message, at: int) -> Message:
-    """Arguments of earlier calls as objects: in requests they are JSON text, in templates not."""
-    calls = message.get("tool_calls")
-    if not calls:
-        return message
-    if not isinstance(calls, Sequence) or isinstance(calls, str):
-        field = f"messages[{at}].tool_calls"
-        raise ConfigError(f"{field} must be a list", field)
-    return {**message, "tool_calls": [_prepared_call(call, at) for call in calls]}
-
-
-def _prepared_call(call: object, at: int) -> dict[str, Any]:
-    where = f"messages[{at}].tool_calls"
-    if not isinstance(call, Mapping):
-        raise ConfigError(f"{where}: a call is {type(call).__name__}; an object expected", where)
-    if isinstance(call.get("function"), Mapping):
-        return {**call, "function": _prepared_call(call["function"], at)}
-    arguments = call.get("arguments") or {}
-    try:
-        value = parsed(arguments) if isinstance(arguments, str) else arguments
-    except ValueError as error:
-        raise ConfigError(f"{where}: arguments are not JSON: {error}", where) from None
-    if not isinstance(value, Mapping) or not isinstance(call.get("name"), str):
-        raise ConfigError(f"{where}: a call needs a name, and an object of arguments", where)
-    return {**call, "arguments": value}

@@ -24,13 +24,20 @@ class Cursor:
     def __init__(self) -> None:
         self._text = ""
         self._at = 0
+        self._dropped = 0
         self._mark: int | None = None
         self.closed = False
 
     def feed(self, text: str) -> None:
         if self._mark is None:  # what was read is not needed again
+            self._dropped += self._at
             self._text, self._at = self._text[self._at :], 0
         self._text += text
+
+    @property
+    def position(self) -> int:
+        """Characters taken so far."""
+        return self._dropped + self._at
 
     def mark(self) -> None:
         """From here on what is read is kept, until `release`."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from colibri.text.reasoning import Content, Reasoning, ReasoningSplitter
+from colibri.text.reasoning import Content, Extent, Reasoning, ReasoningSplitter
 from colibri.text.tools.base import Arguments, CallBegin, CallBroken, Event, Text, ToolCalls
 
 
@@ -53,6 +53,11 @@ class AnswerParser:
         self._reasoning, self._calls = reasoning, calls
         self._index = 0
         self.complete_calls = 0
+
+    @property
+    def reasoning(self) -> Extent:
+        """Where in the text that was pushed the reasoning stands."""
+        return Extent() if self._reasoning is None else self._reasoning.extent
 
     def push(self, text: str) -> Parts:
         if self._reasoning is None:

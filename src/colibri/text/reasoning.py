@@ -45,19 +45,32 @@ class ReasoningSplitter(Reading[Piece]):
 
     One block of reasoning at most: it ends at the first </think>, and tags after it are text.
     Before it a <think> in code is text. Unterminated reasoning stays reasoning. Line breaks around
-    the tags belong to neither side.
+    the tags belong to neither side. `extent`: where the reasoning stands.
     """
 
     def __init__(self, inside: bool | None) -> None:
-        super().__init__(lambda cursor: _split(cursor, inside))
+        self.extent = Extent()
+        super().__init__(lambda cursor: _split(cursor, inside, self.extent))
 
 
-def _split(cursor: Cursor, inside: bool | None) -> Pieces:
+@dataclass
+class Extent:
+    """Of the reasoning in the text, tags included, in characters. begin None: there is none (yet);
+    end None: it goes on."""
+
+    begin: int | None = None
+    end: int | None = None
+
+
+def _split(cursor: Cursor, inside: bool | None, extent: Extent) -> Pieces:
     try:
         if inside is None:
             yield from _before(cursor)
+            extent.begin = cursor.position - len(OPEN)
         if inside is not False:
+            extent.begin = extent.begin or 0
             yield from _reasoning(cursor)
+            extent.end = cursor.position
         yield from cursor.word(_NEWLINES)
         while True:
             if text := cursor.rest():

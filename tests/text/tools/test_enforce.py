@@ -93,7 +93,9 @@ def test_forced_calls_read_back_and_validate(form: str) -> None:
     names: set[str] = set()
     for seed in range(10):
         at = grammars().matcher(AnswerForm(calls=rules_of(form, several=seed % 2 == 0)))
-        ids, whole = write(at, seed, temperature=1.0 + seed % 3, bias={**ENDS, END: 9.0}, limit=600)
+        ids, whole = write(
+            at, seed, temperature=1.0 + seed % 3 / 2, bias={**ENDS, END: 9.0}, limit=600
+        )
         text, calls = read(form, text_of(ids))
         check(calls)
         names |= {call.name for call in calls}

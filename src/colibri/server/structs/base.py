@@ -71,8 +71,13 @@ class CachedTokens(Output, frozen=True, kw_only=True):
     cached_tokens: int
 
 
+class WrittenTokens(Output, frozen=True, kw_only=True):
+    reasoning_tokens: int
+
+
 class Usage(Output, frozen=True, kw_only=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: CachedTokens
+    completion_tokens_details: WrittenTokens

@@ -58,6 +58,13 @@ export async function* openStream(path, body, { signal, onBytes, onOpen } = {}) 
   }
 }
 
+/** What the server does otherwise than asked, in words; null: nothing. */
+export function noticeOf(response) {
+  const escape = /\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))/g; // headers are ASCII
+  const char = (_, ...codes) => codes[3] ?? String.fromCodePoint(Number.parseInt(codes[0] ?? codes[1] ?? codes[2], 16));
+  return response.headers.get("x-colibri-notice")?.replace(escape, char) ?? null;
+}
+
 /** A connection may be dead and not know it: whatever was not heard of since then (ms) breaks off. */
 export function breakSilent(since) {
   for (const stream of streams) {

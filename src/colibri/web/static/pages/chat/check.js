@@ -76,7 +76,7 @@ function node(raw) {
   if (!ROLES.includes(role)) throw new Error("a message with a role that is not known");
   const made = { id, parent: string(raw, "parent"), role, content: string(raw, "content") };
   made.created = time(raw.created);
-  for (const name of ["reasoning", "error", "code", "model", "callId"]) {
+  for (const name of ["reasoning", "error", "code", "model", "callId", "notice"]) {
     if (raw[name] !== undefined && raw[name] !== null) made[name] = string(raw, name);
   }
   if (FINISHES.includes(raw.finish)) made.finish = raw.finish;

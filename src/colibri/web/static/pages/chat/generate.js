@@ -1,5 +1,5 @@
 // An answer on its way: asked for, waited for, streamed into its node.
-import { ApiError, openStream } from "../../lib/api.js";
+import { ApiError, noticeOf, openStream } from "../../lib/api.js";
 import { effect, signal } from "../../lib/html.js";
 import { requestFields } from "./sampling.js";
 import * as store from "./store.js";
@@ -107,7 +107,8 @@ class Answer {
   async listen(body) {
     this.asked = performance.now();
     this.show({ phase: "asking" });
-    const options = { signal: this.controller.signal, onBytes: () => (this.reads += 1) };
+    const onOpen = (response) => (this.fields.notice = noticeOf(response));
+    const options = { signal: this.controller.signal, onBytes: () => (this.reads += 1), onOpen };
     for await (const { data, comment } of openStream("v1/chat/completions", body, options)) {
       if (comment !== undefined) this.comment(comment);
       else if (data === "[DONE]") return;

@@ -88,6 +88,7 @@ function Assistant({ node, conversation, act, shaded, busy, last }) {
     }
     ${live && html`<${Progress} live=${live} />`}
     ${!live && html`<${Ending} node=${node} act=${act} busy=${busy} />`}
+    ${!live && node.notice && html`<p class="told muted small">Note: ${node.notice}</p>`}
     ${
       !live &&
       html`<div class="actions">
