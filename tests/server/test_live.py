@@ -112,6 +112,28 @@ def test_a_queue_with_room_for_some_takes_the_rest_later() -> None:
     assert len(exchange_of(asked, submit)) == 9
 
 
+def test_work_that_is_done_is_not_lost_because_others_fill_the_queue() -> None:
+    asked, room = [Asked() for _ in range(AT_ONCE + 3)], AT_ONCE
+
+    def submit(one: Asked, inbox: Inbox) -> None:
+        nonlocal room
+        if room == 0:
+            raise QueueFullError("full", 1)
+        room -= 1
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.001, inbox.put, asked.index(one), Finished("stop"))
+        if room == 0:  # long after all of its own have ended
+
+            def others_left() -> None:
+                nonlocal room
+                room = AT_ONCE
+
+            loop.call_later(0.1, others_left)
+
+    ended = [event for event in exchange_of(asked, submit) if event is not None]
+    assert len(ended) == len(asked)
+
+
 def test_a_full_queue_refuses_and_leaves_nothing_running() -> None:
     asked = [Asked(), Asked()]
 

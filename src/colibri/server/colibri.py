@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.server import stream
 from colibri.server.errors import ApiError
+from colibri.server.reply import Json
 from colibri.server.service import Service
 from colibri.server.snapshot import counters, snapshot
 from colibri.server.stream import EventStream
@@ -23,7 +23,7 @@ EVERY_SECONDS = 1.0  # between two events
 
 async def plan(_request: Request, service: Service) -> Response:
     plan = service.llm.plan
-    return _json(
+    return Json(
         {
             "model": service.llm.load_line,
             "budget_bytes": plan.budget_bytes,
@@ -75,7 +75,7 @@ async def experts(request: Request, service: Service) -> Response:
                 **heat.get(layer, {}),
             }
         )
-    return _json({"layers": layers})
+    return Json({"layers": layers})
 
 
 def _heat(service: Service) -> dict[int, dict[str, Any]]:
@@ -91,13 +91,13 @@ async def profile(request: Request, service: Service) -> Response:
     layer."""
     turn = request.query_params.get("turn")
     if turn is None:
-        return _json(await service.work(service.clock.summary))
+        return Json(await service.work(service.clock.summary))
     if not (turn.isascii() and turn.isdecimal() and len(turn) < 18):
         raise ApiError(400, "turn: give a turn's number", param="turn")
     layers = await service.work(lambda: service.clock.turns.layers(int(turn)))
     if layers is None:
         raise ApiError(404, f"turn {turn} is not kept: /v1/colibri/profile names those that are")
-    return _json({"turn": int(turn), "layers": layers})
+    return Json({"turn": int(turn), "layers": layers})
 
 
 async def events(_request: Request, service: Service) -> Response:
@@ -131,7 +131,3 @@ def _since(before: dict[str, Any], now: dict[str, Any], then: float) -> dict[str
 def _bits(resident: set[int], experts: int) -> str:
     bits = sum(1 << expert for expert in resident)
     return bits.to_bytes((experts + 7) // 8, "little").hex()
-
-
-def _json(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")

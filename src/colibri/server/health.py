@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import hmac
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.server.errors import ApiError
+from colibri.server.reply import Json
 from colibri.server.service import Service
 from colibri.server.snapshot import snapshot
 
 
 async def live(_request: Request, service: Service) -> Response:
     """200 as long as the process answers at all."""
-    return _json({"status": "live"})
+    return Json({"status": "live"})
 
 
 async def ready(_request: Request, service: Service) -> Response:
     """503 while the model loads, and once the server ends."""
     if service.state == "ready":
-        return _json({"status": "ready"})
+        return Json({"status": "ready"})
     refusal = service.unready()
-    return Response(
-        msgspec.json.encode({"status": service.state}),
-        503,
-        refusal.headers,
-        "application/json",
-    )
+    return Json({"status": service.state}, 503, refusal.headers)
 
 
 async def health(_request: Request, service: Service) -> Response:
     state = service.state
     busy = {} if service.any_llm is None else snapshot(service.any_llm)
-    return _json({"status": state, "model": service.model_id, "active": service.active, **busy})
+    return Json({"status": state, "model": service.model_id, "active": service.active, **busy})
 
 
 async def metrics(_request: Request, service: Service) -> Response:
@@ -49,8 +44,4 @@ async def stop(request: Request, service: Service) -> Response:
     if known is None or not hmac.compare_digest(token.encode("latin-1"), known.encode()):
         raise ApiError(403, "only `coli stop`, by the same user on the same machine, ends a server")
     service.stop()
-    return _json({"status": "stopping", "active": service.active})
-
-
-def _json(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
+    return Json({"status": "stopping", "active": service.active})

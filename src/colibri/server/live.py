@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from colibri.llm.scores import Scores
 
 AT_ONCE = 16  # answers of one HTTP request in the engine's queue
+_AGAIN_SECONDS = 0.25  # to ask again for room, while none of its own answers will tell of it
 
 
 class Asked(Protocol):
@@ -86,7 +87,9 @@ class Exchange:
     def start(self) -> None:
         """Raises QueueFullError if there is room for none."""
         try:
-            self._submit_more()
+            full = self._submit_more()
+            if full is not None and self._in_flight == 0:
+                raise full
         except BaseException:
             self.cancel()
             raise
@@ -109,8 +112,10 @@ class Exchange:
         the error that ended an answer; leaving early cancels them all."""
         try:
             while not all(asked.finished for asked in self.asked):
-                taken = await self._inbox.get(seconds)
+                waits = self._in_flight == 0  # others took the room that its answers left
+                taken = await self._inbox.get(_AGAIN_SECONDS if waits else seconds)
                 if taken is None:
+                    self._submit_more()
                     yield None
                     continue
                 index, event = taken
@@ -126,13 +131,13 @@ class Exchange:
         finally:
             self.cancel()
 
-    def _submit_more(self) -> None:
+    def _submit_more(self) -> QueueFullError | None:
+        """What there is room for; the refusal where there is none."""
         while self._later and self._in_flight < AT_ONCE:
             try:
                 self._submit(self._later[0])
-            except QueueFullError:
-                if self._in_flight == 0:
-                    raise
-                return
+            except QueueFullError as full:
+                return full
             self._later.popleft()
             self._in_flight += 1
+        return None

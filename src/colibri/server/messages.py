@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,6 +14,7 @@ from colibri.server import stream
 from colibri.server.body import read
 from colibri.server.errors import ApiError, bad_request
 from colibri.server.pieces import Piece, Whole
+from colibri.server.reply import Json
 from colibri.server.respond import Turn, respond
 from colibri.server.sampling import blaming, notice_of, with_fields
 from colibri.server.service import Service
@@ -67,8 +67,7 @@ async def count_tokens(request: Request, service: Service) -> Response:
     messages, options = chat_messages(body), chat_options(body)
     with blaming("messages"):
         ids = await service.work(partial(service.llm.render, messages, **options))
-    counted = msgspec.json.encode(TokenCount(input_tokens=len(ids)))
-    return Response(counted, media_type="application/json")
+    return Json(TokenCount(input_tokens=len(ids)))
 
 
 def check(body: CountBody) -> None:

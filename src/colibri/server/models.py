@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from colibri.server.reply import Json
 from colibri.server.service import Service
 from colibri.server.structs.models import Model, Models
 
 
 async def models(_request: Request, service: Service) -> Response:
-    return _json(Models(object="list", data=[_model(service)]))
+    return Json(Models(object="list", data=[_model(service)]))
 
 
 async def model(request: Request, service: Service) -> Response:
     model = _model(service)
     service.check_model(request.path_params["id"])
-    return _json(model)
+    return Json(model)
 
 
 def _model(service: Service) -> Model:
@@ -30,7 +30,3 @@ def _model(service: Service) -> Model:
         context_length=llm.plan.context,
         description=llm.load_line,
     )
-
-
-def _json(value: Model | Models) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")

@@ -7,7 +7,6 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,6 +19,7 @@ from colibri.kernels import cpu
 from colibri.planner.forecast import Rates
 from colibri.planner.outcome import Row, Run, outcome
 from colibri.server.errors import ApiError
+from colibri.server.reply import Json
 from colibri.server.service import Service
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _SETTINGS = (
 
 
 async def model(_request: Request, service: Service) -> Response:
-    return _json(await service.work(lambda: overview(service)))
+    return Json(await service.work(lambda: overview(service)))
 
 
 async def measure(_request: Request, service: Service) -> Response:
@@ -66,7 +66,7 @@ async def measure(_request: Request, service: Service) -> Response:
         service.rates = await asyncio.to_thread(_measured, service.llm)
     finally:
         service.measuring = False
-    return _json(_rates(service.rates))
+    return Json(_rates(service.rates))
 
 
 def _measured(llm: LLM) -> Rates:
@@ -163,7 +163,3 @@ def _outcome(service: Service, llm: LLM) -> list[Row]:
 
 def _rates(rates: Rates) -> dict[str, Any]:
     return {"bytes_per_second": dataclasses.asdict(rates)}
-
-
-def _json(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")

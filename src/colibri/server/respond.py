@@ -8,7 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +16,7 @@ from colibri.server.errors import ApiError, as_api_error
 from colibri.server.live import Exchange, Inbox
 from colibri.server.log import Record
 from colibri.server.pieces import Piece, PieceReader, Whole
+from colibri.server.reply import Json
 from colibri.server.service import Service
 from colibri.server.stream import EventStream, comment, unless_gone
 
@@ -129,8 +129,7 @@ async def respond(
     if streams:
         return EventStream(lambda: _frames(turn, writer), headers)
     wholes = await unless_gone(request, _wholes(turn))
-    body = msgspec.json.encode(writer.whole(wholes))
-    return Response(body, media_type="application/json", headers=headers)
+    return Json(writer.whole(wholes), headers=headers)
 
 
 async def _wholes(turn: Turn) -> list[Whole]:

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +16,7 @@ from colibri.server.chatmessages import as_template_takes
 from colibri.server.errors import bad_request
 from colibri.server.live import Exchange
 from colibri.server.log import Record
+from colibri.server.reply import Json
 from colibri.server.sampling import blaming
 from colibri.server.service import Service
 from colibri.server.stream import unless_gone
@@ -46,7 +46,7 @@ async def score(request: Request, service: Service) -> Response:
     asker = _Asker(service, body, kind, request.scope["colibri"])
     with service.answering(asker):
         made = await unless_gone(request, asker.answer())
-    return Response(msgspec.json.encode(made), media_type="application/json")
+    return Json(made)
 
 
 def check(body: ScoreBody) -> None:
