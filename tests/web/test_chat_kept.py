@@ -228,7 +228,7 @@ def test_what_was_deleted_unheard_does_not_come_back_by_writing_there(visit: Wat
 
 
 def test_the_list_says_which_is_being_answered(browser: Browser, llm: LLM) -> None:
-    with scripted(browser, llm, typed(llm, "word " * 30, pace=0.05)) as (page, _):
+    with scripted(browser, llm, typed(llm, "word " * 30, pace=0.1)) as (page, _):
         say(page, FIRST)
         page.get_by_text("word word").wait_for()
         page.get_by_role("link", name="New conversation").click()

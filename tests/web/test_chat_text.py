@@ -172,7 +172,7 @@ def test_tokens_are_reached_by_keys_where_the_first_is_markup(browser: Browser, 
 
 
 def test_an_answer_that_is_slow_to_show_is_shown_more_rarely(browser: Browser, llm: LLM) -> None:
-    # Each time takes a tenth of a second: of the two seconds it comes in, most stay for the person.
+    # Each time takes a tenth of a second: two thirds of the two that it comes in stay for a person.
     with scripted(browser, llm, typed(llm, "word " * 100, pace=0.02)) as (page, _):
         page.evaluate(
             """() => {
@@ -188,7 +188,7 @@ def test_an_answer_that_is_slow_to_show_is_shown_more_rarely(browser: Browser, l
         say(page, FIRST)
         await_answers(page)
         assert answers(page).inner_text().split().count("word") == 100
-        assert 2 <= page.evaluate("() => window.shown") <= 8
+        assert 2 <= page.evaluate("() => window.shown") <= 9
 
 
 CALLS = (

@@ -199,15 +199,21 @@ function Thread({ nodes, conversation, act, busy }) {
   const inner = useRef(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);
-  useLayoutEffect(() => {
+  const before = useRef(0);
+  const toEnd = () => {
+    if (!follows.current) return;
     const scroller = ref.current;
-    const toEnd = () => follows.current && (scroller.scrollTop = scroller.scrollHeight);
+    scroller.scrollTop = scroller.scrollHeight;
+    before.current = scroller.scrollTop;
+  };
+  useLayoutEffect(() => {
     const observer = new ResizeObserver(toEnd);
     observer.observe(inner.current);
-    observer.observe(scroller);
+    observer.observe(ref.current);
     return () => observer.disconnect();
   }, []);
-  const before = useRef(0);
+  // The button has gone, and the end with it is higher up: nobody went there.
+  useLayoutEffect(toEnd, [away]);
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = ref.current;
     // What grew meanwhile is not somebody who went up.
@@ -218,7 +224,7 @@ function Thread({ nodes, conversation, act, busy }) {
   };
   const goToEnd = () => {
     follows.current = true;
-    ref.current.scrollTop = ref.current.scrollHeight;
+    toEnd();
   };
   useEffect(() => {
     if (busy) goToEnd();

@@ -7,7 +7,8 @@ import { TokenReader } from "./tokens.js";
 import { messagesOf, withChanged, withNode } from "./tree.js";
 
 const SHOW_MS = 50;
-const SHOW_SHARE = 0.2; // of the page's time, at most, goes into showing an answer that grows
+const SHOW_SHARE = 1 / 3; // of the page's time, at most, goes into showing an answer that grows
+const MOST_REST_MS = 1_000;
 const KEEP_MS = 2_000;
 const SAVE_MS = 1_000; // a browser may be slow to keep things, nobody waits longer for it
 const RETRY_SECONDS = [1, 2, 4, 8];
@@ -172,7 +173,7 @@ class Answer {
     timeTaken(
       () => (this.shown.value = { ...this.state, ...this.written(), generated: this.generated, stats: this.stats() }),
       // A long paragraph is made anew each time: the longer it takes, the rarer.
-      (ms) => (this.restMs = ms * (1 / SHOW_SHARE - 1)),
+      (ms) => (this.restMs = Math.min(ms * (1 / SHOW_SHARE - 1), MOST_REST_MS)),
     );
     if (Date.now() - this.kept > KEEP_MS) this.keep(false);
   }
