@@ -264,3 +264,23 @@ def test_without_webgl_the_rest_works(browser: Browser, live: Running) -> None:
         page.locator(".found button").click()
         page.get_by_role("heading", name="Layer 2, expert 7").wait_for()
         visited.check()
+
+
+def test_a_context_that_was_lost_comes_back(visit: Watched, atlas: Page) -> None:
+    assert covered(atlas) > 500
+    atlas.evaluate(
+        """() => {
+            const gl = document.querySelector('.atlas-canvas').getContext('webgl2');
+            window.graphics = gl.getExtension('WEBGL_lose_context');
+            window.graphics.loseContext();
+        }"""
+    )
+    atlas.get_by_text("shows no WebGL2 now").wait_for()
+    # What would draw meanwhile finds nothing to draw on.
+    atlas.emulate_media(color_scheme="dark")
+    atlas.set_viewport_size({"width": 1100, "height": 800})
+    atlas.wait_for_timeout(200)
+    atlas.evaluate("() => window.graphics.restoreContext()")
+    atlas.locator(".atlas-canvas").wait_for()
+    assert covered(atlas) > 500
+    assert visit.errors == []

@@ -183,6 +183,32 @@ def test_pause_and_step_through_a_turn(brain: Page, live: Running) -> None:
     settle(lambda: not flashing(brain).any())
 
 
+def test_paused_before_anything_happened(brain: Page, live: Running) -> None:
+    brain.get_by_role("button", name="Pause").click()
+    back = brain.get_by_role("button", name="Step back")
+    forward = brain.get_by_role("button", name="Step forward")
+    brain.get_by_text("Paused. Nothing happened yet.").wait_for()
+    assert back.is_disabled()
+    assert forward.is_disabled()
+    ask(live, tokens=5)
+    brain.get_by_text("Paused. 5 steps since then.").wait_for()
+    forward.click()
+    brain.get_by_text("step 1 of 5").wait_for()
+
+
+def test_whoever_wants_no_motion_sees_no_flicker(browser: Browser, live: Running) -> None:
+    with watched(browser, live.url, **DESK, reduced_motion="reduce") as visited:
+        page = visited.open("/#/brain")
+        page.get_by_text("128 experts in 4 layers").wait_for()
+        ask(live, tokens=30)
+        before = cells(page)
+        # They fade slowly, and none was ever as dark as ink.
+        page.get_by_text(re.compile(r"Live: turn \d+, 30 steps")).wait_for()
+        assert not flashing(page).any()
+        settle(lambda: bool((cells(page) != before).any()))
+        visited.check()
+
+
 def test_keyboard_moves_and_speaks(brain: Page, live: Running) -> None:
     ask(live, tokens=5)
     brain.locator(".brain-canvas").focus()

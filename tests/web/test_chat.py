@@ -318,13 +318,19 @@ def test_on_a_phone(browser: Browser, server: Running, scheme: Any) -> None:
     options: Any = {"viewport": size, "is_mobile": True, "has_touch": True}
     with watched(browser, server.url, color_scheme=scheme, **options) as visited:
         page = visited.open()
-        say(page, FIRST)
+        say(page, f"{FIRST} It shall be long enough for a title that has no room here.")
         await_answers(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert too_small(page) == []
         page.get_by_role("button", name="Conversations").click()
         page.get_by_role("link", name=re.compile(f"^{re.escape(FIRST)}")).wait_for()
         assert accessibility(page) == []
+        # By keys: into the list, and out of it again.
+        assert page.evaluate("() => document.activeElement.closest('.conversations') !== null")
+        page.keyboard.press("Escape")
+        page.locator(".conversations").wait_for(state="hidden")
+        assert page.evaluate("() => document.activeElement.ariaLabel") == "Conversations"
+        page.keyboard.press("Enter")
         page.get_by_role("link", name="New conversation").click()
         page.get_by_text("Talk with demo").wait_for()
         page.get_by_role("button", name="Settings").click()

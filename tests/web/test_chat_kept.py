@@ -112,6 +112,17 @@ def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) ->
         assert page.get_by_role("link", name=re.compile("question: <x>")).count() == 1
 
 
+def test_what_is_said_to_be_imported_outlives_a_reload(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "many.json"
+    many = [FORM | {"title": f"Number {n}", "nodes": {"aa": NODE}} for n in range(120)]
+    many = [each | {"system": each["title"]} for each in many]
+    file.write_text(json.dumps({"conversations": many}), encoding="utf-8")
+    page.get_by_label("File to import").set_input_files(file)
+    page.get_by_text("120 imported").wait_for()
+    page.reload()
+    page.locator(".heads li").nth(119).wait_for()
+
+
 NODE = {"id": "aa", "parent": "root", "role": "user", "content": "Hi"}
 FORM = {"version": 1, "id": "x", "title": "T", "system": "", "nodes": {"aa": NODE}}
 
@@ -217,7 +228,7 @@ def test_what_was_deleted_unheard_does_not_come_back_by_writing_there(visit: Wat
 
 
 def test_the_list_says_which_is_being_answered(browser: Browser, llm: LLM) -> None:
-    with scripted(browser, llm, typed(llm, "word " * 30, pace=0.05)) as (page, _):
+    with scripted(browser, llm, typed(llm, "word " * 30, pace=0.1)) as (page, _):
         say(page, FIRST)
         page.get_by_text("word word").wait_for()
         page.get_by_role("link", name="New conversation").click()

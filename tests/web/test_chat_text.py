@@ -150,6 +150,47 @@ def test_doubts_are_the_models_own(browser: Browser, llm: LLM) -> None:
         assert accessibility(page) == []
 
 
+def test_tokens_are_reached_by_keys_where_the_first_is_markup(browser: Browser, llm: LLM) -> None:
+    with scripted(browser, llm, typed(llm, "**Bold** begins this answer.\n\nAnd ends.")) as (
+        page,
+        _,
+    ):
+        page.get_by_role("button", name="Shade doubt").click()
+        say(page, FIRST)
+        await_answers(page)
+        assert page.locator(".token").first.get_attribute("data-token") != "0"
+        assert page.locator('.token[tabindex="0"]').count() == 1
+        page.locator('.token[tabindex="0"]').focus()
+        page.keyboard.press("ArrowRight")
+        card = page.get_by_role("tooltip")
+        card.wait_for()
+        focused = page.locator(".token:focus")
+        assert focused.get_attribute("aria-describedby") == card.get_attribute("id")
+        # Tab comes back to where one was.
+        assert focused.get_attribute("tabindex") == "0"
+        assert page.locator('.token[tabindex="0"]').count() == 1
+
+
+def test_an_answer_that_is_slow_to_show_is_shown_more_rarely(browser: Browser, llm: LLM) -> None:
+    # Each time takes a tenth of a second: two thirds of the two that it comes in stay for a person.
+    with scripted(browser, llm, typed(llm, "word " * 100, pace=0.02)) as (page, _):
+        page.evaluate(
+            """() => {
+                window.shown = 0;
+                new MutationObserver(changes => {
+                    if (!changes.some(({ target }) => target.matches?.('.block'))) return;
+                    window.shown += 1;
+                    const until = performance.now() + 100;
+                    while (performance.now() < until);
+                }).observe(document.body, { childList: true, subtree: true });
+            }"""
+        )
+        say(page, FIRST)
+        await_answers(page)
+        assert answers(page).inner_text().split().count("word") == 100
+        assert 2 <= page.evaluate("() => window.shown") <= 9
+
+
 CALLS = (
     "<tool_call>weather<arg_key>city</arg_key>"
     "<arg_value><img src=x onerror=window.hit=1></arg_value></tool_call>"

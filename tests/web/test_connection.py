@@ -79,6 +79,20 @@ def test_a_lost_connection_comes_back_by_itself(through: tuple[Page, Gate]) -> N
     page.get_by_text("The server cannot be reached.").wait_for(state="detached")
 
 
+def test_a_page_that_could_not_be_had_comes_with_the_connection(
+    through: tuple[Page, Gate],
+) -> None:
+    page, gate = through
+    gate.cut()
+    page.get_by_text("The server cannot be reached.").wait_for()
+    page.get_by_role("link", name="Profile").click()
+    page.get_by_text("This page could not be loaded.").wait_for()
+    gate.open()
+    page.get_by_role("heading", name="Profile").wait_for()
+    page.get_by_role("link", name="Brio").click()
+    page.get_by_role("heading", name="Brio").wait_for()
+
+
 def test_nobody_has_to_wait_for_the_next_try(through: tuple[Page, Gate]) -> None:
     page, gate = through
     gate.cut()

@@ -119,6 +119,10 @@ def test_plan_and_outcome(visit: Watched, served: Running, monkeypatch: pytest.M
     for name in ("Machine", "Settings", "Usage and pins", "Experts by tier"):
         assert page.get_by_label(name, exact=True).inner_text()
     assert "--policy" in page.get_by_label("Settings", exact=True).inner_text()
+    # Not the wish "auto", but what it came to.
+    policy = served.service.llm.plan.policy
+    assert told["policy"] == policy != "auto"
+    assert policy in page.get_by_label("Experts by tier", exact=True).inner_text()
 
 
 def test_only_what_is_worse_than_planned_is_coloured(visit: Watched, served: Running) -> None:

@@ -22,6 +22,7 @@ from colibri.hardware.iobench import (
     memory_bandwidth,
 )
 from colibri.kernels import cpu
+from colibri.planner.rates import compute_rate
 
 _MEMORY_SECONDS = 0.5
 _DISK_BYTES = 1 << 30
@@ -68,10 +69,19 @@ class ProcessGauge:
         asked = list(extents), readers, at_a_time, pause_seconds
         return self._pool.submit(burst_bandwidth, *asked).result()
 
+    def compute(self, threads: int, planes: int) -> float:
+        """Bytes of 4-bit weights a second that this many threads multiply (planner.rates)."""
+        return self._pool.submit(_compute, threads, planes).result()
+
 
 def _memory(threads: int) -> float:
     cpu.configure(threads)
     return memory_bandwidth(probe.facts().usable_bytes, _MEMORY_SECONDS)
+
+
+def _compute(threads: int, planes: int) -> float:
+    cpu.configure(threads)
+    return compute_rate(planes)
 
 
 def _disk(extents: Sequence[Extent], readers: int) -> DiskRate:

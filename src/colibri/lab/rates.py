@@ -1,5 +1,5 @@
-"""What this machine can do while a model is loaded and idle: about a second, most of it in a
-process of its own, so that the model's keeps its budget."""
+"""What this machine can do while a model is loaded and idle: about a second, in a process of its
+own, so that the model's keeps its budget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from colibri.kernels import cpu
 from colibri.lab.gauge import ProcessGauge
 from colibri.llm import LLM
 from colibri.planner.forecast import Rates
-from colibri.planner.rates import compute_rate, extents
+from colibri.planner.rates import extents
 
 
 def rates_beside(llm: LLM) -> Rates:
@@ -16,4 +16,5 @@ def rates_beside(llm: LLM) -> Rates:
     with ProcessGauge() as gauge:
         memory = gauge.memory(cpu.num_threads())
         disk = gauge.disk(pieces, llm.experts.readers).bytes_per_second if pieces else None
-    return Rates(memory, disk, compute_rate(llm.planes))
+        compute = gauge.compute(cpu.num_threads(), llm.planes)
+    return Rates(memory, disk, compute)

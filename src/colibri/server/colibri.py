@@ -38,6 +38,7 @@ async def plan(_request: Request, service: Service) -> Response:
             "trunk_bits": plan.trunk_bits,
             "embed_bits": plan.embed_bits,
             "experts_per_token": plan.experts_per_token,
+            "policy": plan.policy,
             "layers": [
                 {
                     "layer": layer,

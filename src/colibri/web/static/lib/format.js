@@ -61,3 +61,8 @@ export function when(ms, now = Date.now()) {
     ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
     : date.toLocaleDateString([], { month: "short", day: "numeric" });
 }
+
+/** A token's text: spaces and line ends are tokens too, and have to be seen. */
+export function visible(text) {
+  return text.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥");
+}

@@ -66,22 +66,25 @@ function decoded(text) {
   }
 }
 
-const loaded = new Map();
+const loaded = new Map(); // page -> promise of its component
+let failures = 0;
 
-/** The page's component. Rejects where its files cannot be had; browsers remember that of a module,
- * so only a reload helps. */
+/** The page's component. Rejects where its files cannot be had, and may be asked again: browsers
+ * remember a module that failed, so it is fetched under another address then. */
 export function loadPage(id) {
   if (!loaded.has(id)) {
-    const files = [import(`../pages/${id}.js`), loadStyle(`../css/${id}.css`)];
-    loaded.set(
-      id,
-      Promise.all(files).then(([module]) => module.default),
-    );
+    const files = [import(`../pages/${id}.js${failures ? `?${failures}` : ""}`), loadStyle(`../css/${id}.css`)];
+    const component = Promise.all(files).then(([module]) => module.default);
+    component.catch(() => {
+      failures += 1;
+      loaded.delete(id);
+    });
+    loaded.set(id, component);
   }
   return loaded.get(id);
 }
 
-export function loadStyle(path) {
+function loadStyle(path) {
   return new Promise((resolve, reject) => {
     const link = document.createElement("link");
     link.rel = "stylesheet";

@@ -21,6 +21,7 @@ const settingsOpen = persisted("settings", false, (value) => typeof value === "b
 export default function ChatPage({ rest }) {
   const [kept, setKept] = useState(null); // a signal of the conversation
   const [listOpen, setListOpen] = useState(false);
+  const opener = useRef(null); // of the list, where that comes over the talk
   const context = useContextSize();
   useEffect(() => void store.loadList(), []);
   useEffect(() => {
@@ -70,17 +71,24 @@ export default function ChatPage({ rest }) {
   useEffect(() => {
     if (deleted && deleted.id === rest) navigate("chat", "", { replace: true });
   }, [deleted]);
+  const leaveList = () => {
+    setListOpen(false);
+    opener.current?.focus();
+  };
   const setSystem = (system) =>
     id === null ? (store.draftSystem.value = system) : store.update(id, (old) => ({ ...old, system }));
   const last = nodes.findLast((node) => node.stats?.prompt !== undefined);
 
   return html`<div class=${`chat ${settingsOpen.value ? "with-settings" : ""} ${listOpen ? "with-list" : ""}`}>
-    <${List} current=${id} onPick=${() => setListOpen(false)} />
+    <${List} current=${id} open=${listOpen} onPick=${() => setListOpen(false)} onLeave=${leaveList} />
     <div class="curtain" onClick=${() => setListOpen(false)}></div>
     <section class="talk" aria-label="Conversation">
       <${Head}
         conversation=${conversation}
-        onList=${() => setListOpen(!listOpen)}
+        onList=${(event) => {
+          opener.current = event.currentTarget;
+          setListOpen(!listOpen);
+        }}
         listOpen=${listOpen}
       />
       ${
@@ -191,15 +199,21 @@ function Thread({ nodes, conversation, act, busy }) {
   const inner = useRef(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);
-  useLayoutEffect(() => {
+  const before = useRef(0);
+  const toEnd = () => {
+    if (!follows.current) return;
     const scroller = ref.current;
-    const toEnd = () => follows.current && (scroller.scrollTop = scroller.scrollHeight);
+    scroller.scrollTop = scroller.scrollHeight;
+    before.current = scroller.scrollTop;
+  };
+  useLayoutEffect(() => {
     const observer = new ResizeObserver(toEnd);
     observer.observe(inner.current);
-    observer.observe(scroller);
+    observer.observe(ref.current);
     return () => observer.disconnect();
   }, []);
-  const before = useRef(0);
+  // The button has gone, and the end with it is higher up: nobody went there.
+  useLayoutEffect(toEnd, [away]);
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = ref.current;
     // What grew meanwhile is not somebody who went up.
@@ -210,7 +224,7 @@ function Thread({ nodes, conversation, act, busy }) {
   };
   const goToEnd = () => {
     follows.current = true;
-    ref.current.scrollTop = ref.current.scrollHeight;
+    toEnd();
   };
   useEffect(() => {
     if (busy) goToEnd();

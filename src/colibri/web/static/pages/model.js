@@ -84,7 +84,7 @@ function TierBars({ plan, experts }) {
         <${Meter} share=${n / all} color=${`var(${colour})`} label=${`${name}: ${percent(n / all, 0)}`} />
       </div>`,
     )}
-    <p class="small muted">${`${count(slots)} slots for ${count(all)} experts in ${experts.layers.length} layers`}</p>
+    <p class="small muted">${`${count(slots)} slots for ${count(all)} experts in ${experts.layers.length} layers; cache policy ${plan.policy}`}</p>
   </section>`;
 }
 

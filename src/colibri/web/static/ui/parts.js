@@ -28,7 +28,7 @@ export function CopyButton({ text, label = "Copy" }) {
 }
 
 /** Whether it was copied. Away from localhost browsers have the clipboard only behind HTTPS. */
-export async function copyText(text) {
+async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;

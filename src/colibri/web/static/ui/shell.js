@@ -2,7 +2,7 @@
 import { apiKey, keyWanted } from "../lib/api.js";
 import { bytes, percent, rate } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { history, model, online, state, status } from "../lib/live.js";
+import { epoch, history, model, online, state, status } from "../lib/live.js";
 import { theme } from "../lib/prefs.js";
 import { PAGES, linkTo, loadPage, route } from "../lib/router.js";
 import { Banner } from "./banner.js";
@@ -53,11 +53,11 @@ function CurrentPage({ main }) {
       () => show({ page, Component: null, failed: true }),
     );
     document.title = `${PAGES.find((known) => known.id === page).title} · colibri`;
-    if (shown.page !== null) main.current.focus({ preventScroll: true });
+    if (shown.page !== null && shown.page !== page) main.current.focus({ preventScroll: true });
     return () => {
       current = false;
     };
-  }, [page]);
+  }, [page, shown.failed && epoch.value]); // what could not be had comes with the next connection
   if (shown.failed) {
     return html`<div class="empty" role="alert">
       <p>This page could not be loaded.</p>

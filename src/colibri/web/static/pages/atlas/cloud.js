@@ -19,23 +19,37 @@ const KEYS = {
   "-": (scene) => scene.magnify(1 / 1.2),
 };
 
-export function Cloud({ atlas, lit, selected, onSelect, onHover }) {
+/** Until the canvas loses its context, and again when it has it back. */
+export function Cloud(props) {
+  const [without, setWithout] = useState(null); // the canvas that has none: it is the one to hear of another
+  if (without === null) {
+    return html`<${Turning} ...${props} onLost=${setWithout} onRestored=${() => setWithout(null)} />`;
+  }
+  return html`<${Notice}>
+    <p>
+      This browser shows no WebGL2 now, so there is no cloud to turn. The search and the list of topics
+      beside work without it.
+    </p>
+  </${Notice}>`;
+}
+
+function Turning({ atlas, lit, selected, onSelect, onHover, onLost, onRestored }) {
   const frame = useRef(null);
   const canvas = useRef(null);
   const names = useRef(null);
   const mark = useRef(null);
   const scene = useRef(null);
-  const [absent, setAbsent] = useState(false);
   const now = useRef({});
   now.current = { atlas, lit, selected };
 
   // A layout effect: the clean-up of the other kind comes after the elements are gone, and what runs by
   // itself would find none.
   useLayoutEffect(() => {
+    const made = canvas.current;
     try {
-      scene.current = new Scene(canvas.current);
+      scene.current = new Scene(made);
     } catch {
-      setAbsent(true);
+      onLost(made);
       return undefined;
     }
     const load = () => paint(scene.current, now.current, names.current);
@@ -47,22 +61,22 @@ export function Cloud({ atlas, lit, selected, onSelect, onHover }) {
     });
     resized.observe(frame.current);
     const lost = (event) => {
-      event.preventDefault();
-      setAbsent(true);
+      event.preventDefault(); // only then it comes back
+      onLost(made);
     };
-    canvas.current.addEventListener("webglcontextlost", lost);
+    made.addEventListener("webglcontextlost", lost);
+    made.addEventListener("webglcontextrestored", onRestored);
     const wheel = (event) => {
       event.preventDefault();
       scene.current.magnify(Math.exp(-event.deltaY * 0.0012));
     };
-    canvas.current.addEventListener("wheel", wheel, { passive: false });
+    made.addEventListener("wheel", wheel, { passive: false });
     let handle = 0;
     const tick = () => {
       handle = requestAnimationFrame(tick);
       if (scene.current.draw()) label(scene.current, now.current, names.current, mark.current);
     };
     handle = requestAnimationFrame(tick);
-    const made = canvas.current;
     return () => {
       cancelAnimationFrame(handle);
       resized.disconnect();
@@ -103,14 +117,6 @@ export function Cloud({ atlas, lit, selected, onSelect, onHover }) {
     else return;
     event.preventDefault();
   };
-  if (absent) {
-    return html`<${Notice}>
-      <p>
-        This browser shows no WebGL2, so there is no cloud to turn. The search and the list of topics
-        beside work without it.
-      </p>
-    </${Notice}>`;
-  }
   return html`<div class="atlas-frame" ref=${frame}>
     <canvas
       ref=${canvas}

@@ -1,5 +1,5 @@
 // What an atlas says of an expert, for the pages that show one.
-import { percent } from "../../lib/format.js";
+import { percent, visible } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { Meter } from "../../ui/parts.js";
 
@@ -37,9 +37,4 @@ export function Company({ expert, onSelect }) {
         </p>`
       : null
   }`;
-}
-
-/** Spaces and line ends of a token, so that they can be seen. */
-function visible(token) {
-  return token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }

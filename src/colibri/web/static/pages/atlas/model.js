@@ -1,6 +1,6 @@
 // An atlas as the page needs it: flat arrays and facts, from the file of `coli atlas build`.
 
-export const SPECIALIST = 2.5; // times the even share that the main topic of one has
+const SPECIALIST = 2.5; // times the even share that the main topic of one has
 
 export class AtlasModel {
   constructor(file) {

@@ -74,7 +74,7 @@ export class Scene {
   /** Browsers have only so many contexts. */
   close() {
     this.count = 0;
-    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
+    if (!this.gl.isContextLost()) this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 
   resize(width, height, ratio) {

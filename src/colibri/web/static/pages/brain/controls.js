@@ -1,5 +1,5 @@
 // Pause, and step through what was kept.
-import { count, seconds } from "../../lib/format.js";
+import { count, plural, seconds } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { Button } from "../../ui/parts.js";
 
@@ -18,14 +18,14 @@ export function Controls({ state, paused, at, onToggle, onShow }) {
       icon="left"
       label="Step back"
       bare
-      disabled=${!step || at <= 0}
+      disabled=${!paused || at <= 0}
       onClick=${() => onShow(at - 1)}
     />
     <${Button}
       icon="right"
       label="Step forward"
       bare
-      disabled=${!step || at >= steps.length - 1}
+      disabled=${!paused || at >= steps.length - 1}
       onClick=${() => onShow(at + 1)}
     />
     ${
@@ -41,7 +41,7 @@ export function Controls({ state, paused, at, onToggle, onShow }) {
               onInput=${(event) => onShow(Number(event.target.value))}
             />
             <span class="small muted num">${stepText(step, at - first, last - first)}</span>`
-        : html`<span class="small muted num">${liveText(state)}</span>`
+        : html`<span class="small muted num">${paused ? pausedText(steps) : liveText(state)}</span>`
     }
   </div>`;
 }
@@ -52,6 +52,11 @@ function stepText(step, place, last) {
     `turn ${step.turn}, step ${place + 1} of ${last + 1}: ${kind}, ` +
     `${count(step.fired.length)} experts, ${seconds(step.seconds)}`
   );
+}
+
+/** Paused before anything was kept. */
+function pausedText(steps) {
+  return steps.length ? `Paused. ${plural(steps.length, "step")} since then.` : "Paused. Nothing happened yet.";
 }
 
 function liveText(state) {

@@ -1,6 +1,7 @@
 // Draws the expert map: a pixel an expert on a small canvas, which the browser enlarges without
 // smoothing, so that a frame costs little however many experts there are. Lines, pins and the cursor
 // lie on another canvas over it, which is drawn only when one of them changes.
+import { css } from "../../lib/colours.js";
 
 const SMALLEST = 4; // CSS pixels a cell is wide before a layer goes on in another line
 const LARGEST = 56;
@@ -244,10 +245,6 @@ export class Grid {
     while (x > 0 && this.experts[y * columns + x] < 0) x--;
     return this.experts[y * columns + x];
   }
-}
-
-export function css([r, g, b]) {
-  return `rgb(${r} ${g} ${b})`;
 }
 
 function mixed(from, to, share) {

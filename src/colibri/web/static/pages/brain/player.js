@@ -2,6 +2,7 @@
 
 const AHEAD_MS = 240; // over which a bunch is spread: a little more than lies between two
 const MOST_WAITING = 2000;
+const CALM = { strength: 0.5, fadeMs: 1500 }; // for those who want no flicker: half as bright, and slow
 
 export class Player {
   constructor(state, grid) {
@@ -10,6 +11,7 @@ export class Player {
     this.waiting = []; // {at, step}
     this.paused = false;
     this.at = -1; // in state.steps, while paused
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
   }
 
   add(steps, now) {
@@ -28,14 +30,15 @@ export class Player {
     if (!decoded.length) return;
     const seconds = decoded.reduce((sum, step) => sum + step.seconds, 0) / decoded.length;
     const fired = decoded.reduce((sum, step) => sum + step.fired.length, 0) / decoded.length;
-    this.grid.pace(seconds * 1000, fired / this.state.size);
+    if (this.calm.matches) this.grid.flashMs = CALM.fadeMs;
+    else this.grid.pace(seconds * 1000, fired / this.state.size);
   }
 
   /** Fires what is due. */
   tick(now) {
     let due = 0;
     while (due < this.waiting.length && this.waiting[due].at <= now) {
-      this.grid.fire(this.waiting[due].step.fired);
+      this.grid.fire(this.waiting[due].step.fired, this.calm.matches ? CALM.strength : 1);
       due++;
     }
     if (due) this.waiting.splice(0, due);

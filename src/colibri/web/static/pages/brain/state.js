@@ -2,7 +2,7 @@
 // Experts stand layer after layer in flat arrays; nothing here touches the page.
 
 export const TIERS = ["disk", "ram", "vram", "remote"];
-export const KEPT_STEPS = 4096;
+const KEPT_STEPS = 4096;
 const NEVER = -1;
 
 export function bytes(base64) {

@@ -1,14 +1,19 @@
 // A small table beside a token: what else could have stood there, and how likely that was.
 import { html, signal, useLayoutEffect, useRef } from "../../lib/html.js";
-import { percent } from "../../lib/format.js";
+import { percent, visible } from "../../lib/format.js";
 
-const shown = signal(null); // {box, token}
+const ID = "alternatives";
+const shown = signal(null); // {element, box, token}
 
 export function showAlternatives(element, token) {
-  if (token) shown.value = { box: element.getBoundingClientRect(), token };
+  hideAlternatives();
+  if (!token) return;
+  element.setAttribute("aria-describedby", ID);
+  shown.value = { element, box: element.getBoundingClientRect(), token };
 }
 
 export function hideAlternatives() {
+  shown.value?.element.removeAttribute("aria-describedby");
   shown.value = null;
 }
 
@@ -23,13 +28,13 @@ export function Alternatives() {
   if (!value) return null;
   const [text, logprob, others] = value.token;
   const rows = others.some(([other]) => other === text) ? others : [[text, logprob], ...others];
-  return html`<div class="alternatives" role="tooltip" ref=${ref}>
+  return html`<div class="alternatives" id=${ID} role="tooltip" ref=${ref}>
     <table>
       <thead class="sr-only"><tr><th>token</th><th>probability</th></tr></thead>
       <tbody>
         ${rows.map(
           ([other, value]) => html`<tr class=${other === text ? "taken" : ""}>
-            <td><code>${visible(other)}</code></td>
+            <td><code>${other === "" ? "(part of a character)" : visible(other)}</code></td>
             <td class="num">${percent(Math.exp(value))}</td>
             <td class="bar"><span style=${{ width: `${Math.exp(value) * 100}%` }}></span></td>
           </tr>`,
@@ -37,12 +42,6 @@ export function Alternatives() {
       </tbody>
     </table>
   </div>`;
-}
-
-/** Spaces and line ends are tokens too, and have to be seen. */
-function visible(text) {
-  if (text === "") return "(part of a character)";
-  return text.replace(/ /g, "␣").replace(/\n/g, "↵").replace(/\t/g, "⇥");
 }
 
 function place(card, box) {

@@ -7,6 +7,8 @@ import { TokenReader } from "./tokens.js";
 import { messagesOf, withChanged, withNode } from "./tree.js";
 
 const SHOW_MS = 50;
+const SHOW_SHARE = 1 / 3; // of the page's time, at most, goes into showing an answer that grows
+const MOST_REST_MS = 1_000;
 const KEEP_MS = 2_000;
 const SAVE_MS = 1_000; // a browser may be slow to keep things, nobody waits longer for it
 const RETRY_SECONDS = [1, 2, 4, 8];
@@ -75,6 +77,7 @@ class Answer {
     this.first = this.last = null;
     this.reads = this.firstRead = this.atFirst = 0;
     this.showing = null;
+    this.restMs = 0; // after what is shown, until the next is
     this.kept = 0;
   }
 
@@ -162,13 +165,17 @@ class Answer {
   show(state, after = 0) {
     this.state = state;
     if (after === 0) this.showNow();
-    else this.showing ??= setTimeout(() => this.showNow(), after);
+    else this.showing ??= setTimeout(() => this.showNow(), Math.max(after, this.restMs));
   }
 
   showNow() {
     clearTimeout(this.showing);
     this.showing = null;
-    this.shown.value = { ...this.state, ...this.written(), generated: this.generated, stats: this.stats() };
+    timeTaken(
+      () => (this.shown.value = { ...this.state, ...this.written(), generated: this.generated, stats: this.stats() }),
+      // A long paragraph is made anew each time: the longer it takes, the rarer.
+      (ms) => (this.restMs = Math.min(ms * (1 / SHOW_SHARE - 1), MOST_REST_MS)),
+    );
     if (Date.now() - this.kept > KEEP_MS) this.keep(false);
   }
 
@@ -216,4 +223,17 @@ class Answer {
       if (aborted.aborted) leave();
     });
   }
+}
+
+/** Tells how long (ms) the page was busy with a change: its script, and the next frame. */
+function timeTaken(change, tell) {
+  const began = performance.now();
+  change();
+  setTimeout(() => {
+    const script = performance.now() - began;
+    requestAnimationFrame(() => {
+      const frame = performance.now();
+      setTimeout(() => tell(script + performance.now() - frame));
+    });
+  });
 }

@@ -1,5 +1,5 @@
 // All conversations of this browser.
-import { html, useRef, useState } from "../../lib/html.js";
+import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { when } from "../../lib/format.js";
 import { navigate } from "../../lib/router.js";
 import { Button, Dialog, Notice, download } from "../../ui/parts.js";
@@ -8,7 +8,13 @@ import { runningIn, stop } from "./generate.js";
 import * as store from "./store.js";
 import { isIn } from "./tree.js";
 
-export function List({ current, onPick }) {
+/** open: it lies over the talk, where there is no room beside it. onLeave: without a choice. */
+export function List({ current, open, onPick, onLeave }) {
+  const ref = useRef(null);
+  useEffect(() => {
+    if (open) ref.current.querySelector("a").focus();
+  }, [open]);
+  const onKeyDown = (event) => open && deleting === null && event.key === "Escape" && onLeave();
   const [deleting, setDeleting] = useState(null);
   const heads = store.heads.value;
   const remove = async () => {
@@ -18,7 +24,7 @@ export function List({ current, onPick }) {
     await store.remove(id);
     if (id === current) navigate("chat", "", { replace: true });
   };
-  return html`<aside class="conversations" aria-label="Conversations">
+  return html`<aside class="conversations" aria-label="Conversations" ref=${ref} onKeyDown=${onKeyDown}>
     <div class="row">
       <a class="button primary new" href="#/chat" onClick=${onPick}>New conversation</a>
     </div>
@@ -68,6 +74,7 @@ function Files() {
         store.add(one);
         added += 1;
       }
+      await store.saveAll(); // what is said to be here outlives a reload
       const twice = found.length - added;
       setSaid({ kind: "", text: `${added} imported${twice ? `, ${twice} already here` : ""}` });
     } catch (error) {

@@ -44,7 +44,7 @@ export function numberProblem({ min, max, step }, text) {
 }
 
 /** The tools as they were pasted; throws an Error that says what is wrong. */
-export function toolsOf(text) {
+function toolsOf(text) {
   if (!text.trim()) return null;
   let tools;
   try {

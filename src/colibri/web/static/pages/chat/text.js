@@ -10,7 +10,15 @@ export function Text({ content, tokens, shaded }) {
   const blocks = useMemo(() => blocksOf(content), [content]);
   const marks = shaded && tokens.length > 0 ? tokens : null;
   const starts = useMemo(() => marks && startsOf(marks), [marks, content]);
+  const ref = useRef(null);
+  // One token is reached by Tab, the others from there; the first of all may be markup, and not shown.
+  useLayoutEffect(() => {
+    if (!marks || ref.current.querySelector('[data-token][tabindex="0"]')) return;
+    const first = ref.current.querySelector("[data-token]");
+    if (first) first.tabIndex = 0;
+  });
   return html`<div
+    ref=${ref}
     class=${`prose ${marks ? "shaded" : ""}`}
     ...${marks ? listeners(marks) : {}}
     role=${marks ? "group" : undefined}
@@ -115,7 +123,7 @@ function tokenElement(index, [, logprob]) {
   element.dataset.token = index;
   const unsure = doubt(logprob);
   if (unsure > 0) element.style.setProperty("--doubt", unsure.toFixed(3));
-  element.tabIndex = index === 0 ? 0 : -1;
+  element.tabIndex = -1;
   return element;
 }
 
@@ -134,6 +142,8 @@ function listeners(tokens) {
     const next = all[all.indexOf(element) + step];
     if (next) {
       event.preventDefault();
+      element.tabIndex = -1;
+      next.tabIndex = 0;
       next.focus();
     }
   };
