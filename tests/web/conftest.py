@@ -1,4 +1,4 @@
-"""The embedded model behind a server with its page, and one browser for all tests."""
+"""The embedded model behind a server with its page, and a browser for each file of tests."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def live() -> Iterator[Running]:
         yield running
 
 
-# Playwright keeps an event loop on this thread, which no other tests may find.
-@pytest.fixture(scope="package")
+# Not for the whole run: Playwright keeps an event loop on this thread, where others want theirs.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with launched() as started:
         yield started
