@@ -93,6 +93,41 @@ def test_a_turn_that_only_read_has_no_figures_of_decode(visit: Watched, served: 
     assert "NaN" not in page.get_by_role("main").inner_text()
 
 
+def test_the_last_minutes_are_drawn_second_by_second(visit: Watched, served: Running) -> None:
+    page = visit.open("/#/profile")
+    recent = page.get_by_label("The last minutes", exact=True)
+    settle(lambda: page.evaluate(COUNT) > 2)
+    ask(served, tokens=60)
+    legend = recent.locator(".u-legend")
+    canvas = recent.locator(".u-over")
+
+    def told_at_the_pointer() -> bool:
+        canvas.hover(position={"x": canvas.bounding_box()["width"] * 0.9, "y": 40})  # type: ignore[index]
+        return bool(re.search(r"decode:?\s*[1-9][\d.,]* tok/s", legend.inner_text()))
+
+    settle(told_at_the_pointer)
+
+
+COUNT = "async () => (await import('./static/lib/live.js')).history.value.length"
+
+
+def test_lost_seconds_are_a_gap_and_no_hit_rate_is_no_nought(visit: Watched) -> None:
+    page = visit.open("/#/profile")
+    rows = page.evaluate(
+        """async () => {
+            const { dataOf } = await import('./static/pages/profile/recent.js');
+            const at = (at, speed, hits, misses) =>
+                ({ at, decode_tokens_per_second: speed, bytes_read_per_second: 8, hits, misses });
+            return dataOf([at(1000, 5, 3, 1), at(2000, 0, 0, 0), at(9000, 7, 1, 1)]);
+        }"""
+    )
+    seconds, speed, read, hits = rows
+    assert seconds == [-8, -7, pytest.approx(-0.001), 0]
+    assert speed == [5, 0, None, 7]
+    assert read == [8, 8, None, 8]
+    assert hits == [0.75, None, None, 0.5]
+
+
 def test_a_new_turn_appears_by_itself(visit: Watched, served: Running) -> None:
     page = visit.open("/#/profile")
     rows = page.get_by_label("Turns").get_by_role("button")

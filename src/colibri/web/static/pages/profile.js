@@ -6,6 +6,7 @@ import { epoch, status } from "../lib/live.js";
 import { Meter, Notice } from "../ui/parts.js";
 import { Layers } from "./profile/layers.js";
 import { PhaseLegend, PhaseTable, StackedBar } from "./profile/phases.js";
+import { Recent } from "./profile/recent.js";
 import { StepTimeline } from "./profile/step.js";
 
 const EVERY_MS = 1_500;
@@ -72,6 +73,7 @@ export default function ProfilePage() {
             <${StepTimeline} step=${profile.step} />`
         : html`<div class="empty"><p>${profile ? "Nothing was asked yet." : "Loading."}</p></div>`
     }
+    <${Recent} />
   </div>`;
 }
 
