@@ -1,5 +1,5 @@
 // Atlas: the experts as a cloud in which those for the same topics lie together.
-import { loadAtlas } from "../lib/atlas.js";
+import { loadAtlas } from "./atlas/load.js";
 import { count, percent } from "../lib/format.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { epoch } from "../lib/live.js";

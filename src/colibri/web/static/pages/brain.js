@@ -2,7 +2,7 @@
 // flash: it was selected just now.
 import { bytes, count } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { loadAtlas } from "../lib/atlas.js";
+import { loadAtlas } from "./atlas/load.js";
 import { epoch } from "../lib/live.js";
 import { watchRouting } from "../lib/routing.js";
 import { Controls } from "./brain/controls.js";

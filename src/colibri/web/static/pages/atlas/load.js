@@ -1,6 +1,6 @@
 // The model's atlas, fetched once a connection.
-import { getJson } from "./api.js";
-import { AtlasModel } from "../pages/atlas/model.js";
+import { getJson } from "../../lib/api.js";
+import { AtlasModel } from "./model.js";
 
 let kept = null; // {epoch, promise}
 
