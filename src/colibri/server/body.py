@@ -76,8 +76,7 @@ def _named(data: bytes, form: type[Any], text: str) -> tuple[str, str]:
 
 def _culprit(whole: Any, steps: list[Any], form: type[Any], text: str) -> str | None:
     """The key of the first entry that makes `form` complain so, of the map that `steps` lead to.
-    None: of two things by one name the last, which alone is seen here, is
-    not to blame.
+    None: of two fields by one name only the last is seen here, and the other is to blame.
 
     Each half of what is left is read alone, which costs no more than to read all of it twice."""
     body = {steps[0]: whole[steps[0]]}  # what else is wrong or missing comes later
