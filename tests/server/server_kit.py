@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from colibri import LLM
 from colibri.config import ServerConfig
@@ -49,6 +50,18 @@ class Running:
                 return
             time.sleep(0.01)
         raise AssertionError(f"still busy: {self.service.active}, {status}")
+
+
+def slow_down(llm: LLM, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Each layer of the model takes so much longer."""
+    steps = llm._engine._steps
+    before_layer = steps._before_layer
+
+    def slow(layer: int) -> None:
+        time.sleep(seconds)
+        before_layer(layer)
+
+    monkeypatch.setattr(steps, "_before_layer", slow)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from server_kit import events, raw_request, serving
+from server_kit import events, raw_request, serving, slow_down
 
 from colibri import LLM
 from colibri.config import ServerConfig
@@ -167,14 +167,7 @@ def test_an_answer_that_is_too_slow_for_the_time_limit(
     llm: LLM, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A 504; in a stream the tokens that there are, and an error event."""
-    steps = llm._engine._steps
-    before_layer = steps._before_layer
-
-    def slow(layer: int) -> None:
-        time.sleep(0.02)
-        before_layer(layer)
-
-    monkeypatch.setattr(steps, "_before_layer", slow)
+    slow_down(llm, monkeypatch, 0.02)
     with serving(llm, request_timeout=1) as running, httpx2.Client(base_url=running.url) as client:
         begun = time.monotonic()
         body = ENDLESS | {"stream": stream, "prompt": "z"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chatpage_kit import FIRST, answers, await_answers, say, scripted, set_number
-from server_kit import Running, Unhurried, serving
+from server_kit import Running, Unhurried, serving, slow_down
 from web_kit import Watched, accessibility, needs_browser, too_small, typed, watched
 
 from colibri import LLM
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 pytestmark = needs_browser()
 
 
-def test_an_answer_with_its_figures(page: Page) -> None:
+def test_an_answer_with_its_figures(page: Page, llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_down(llm, monkeypatch, 0.002)  # what comes all at once has no speed
     page.get_by_text("Talk with demo").wait_for()
     say(page, FIRST)
     await_answers(page)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server_kit import Running, serving
+from server_kit import Running, serving, slow_down
 
 from cli.talk.pty_kit import Terminal, terminal, without_styles
 from cli.talk.test_attached import event, other_server
@@ -99,14 +99,7 @@ def test_a_session_with_a_server(llm: LLM, server: Running, tmp_path: Path) -> N
 def test_ctrl_c_stops_an_answer_of_a_server_and_not_the_program(
     llm: LLM, server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = llm._engine._steps
-    before_layer = steps._before_layer
-
-    def slow(layer: int) -> None:
-        time.sleep(0.003)
-        before_layer(layer)
-
-    monkeypatch.setattr(steps, "_before_layer", slow)
+    slow_down(llm, monkeypatch, 0.003)
     flags = ("--temperature", "0", "--max-tokens", "900", "--ignore-eos", "--history", "off")
     with attached(server, *flags) as person:
         _stop_an_answer(person)
