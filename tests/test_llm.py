@@ -467,7 +467,7 @@ def test_the_fingerprint_is_that_of_what_decides_the_logits(tmp_path: Path) -> N
         (tmp_path / path.name).symlink_to(path)
 
     def found(model: Path | None = None, **settings: Any) -> str:
-        with LLM(model, ram="500MB", **settings) as llm:
+        with LLM(model, ram="2GB", **settings) as llm:
             return llm.fingerprint
 
     assert found() == found(tmp_path, threads=1, cpu="scalar", context=64)

@@ -97,7 +97,7 @@ def test_a_model_that_always_reasons_answers_at_once(tmp_path: Path, off: dict[s
     always = "{%- set end = '</think>' -%}{{ messages[-1].content }}<|assistant|><think>"
     (tmp_path / "chat_template.jinja").write_text(always)
     asked = [{"role": "user", "content": "Is it red?"}]
-    with LLM(tmp_path, ram="800MB") as llm:
+    with LLM(tmp_path, ram="2GB") as llm:
         scoring = llm.score_request(None, ["yes", "no"], messages=asked, **off)
         want = llm.tokenizer.encode("Is it red?<|assistant|><think></think>", False)
         assert scoring.request.prompt_ids == want

@@ -181,7 +181,7 @@ def test_chat_in_a_terminal(tmp_path: Path) -> None:
 def test_chat_in_a_terminal_attached_shows_the_text_of_the_api() -> None:
     """B097."""
     ask, greedy = "Hello! Who are you?", {"temperature": 0.0, "max_tokens": 20}
-    with LLM(ram="800MB", context=512) as llm, serving(llm) as running:
+    with LLM(ram="2GB", context=512) as llm, serving(llm) as running:
         text = llm.chat([{"role": "user", "content": ask}], SamplingParams(**greedy)).text
         flags = ("--temperature", "0", "--max-tokens", "20", "--history", "off")
         terminal = Terminal("chat", "--attach", running.url, *flags)

@@ -123,15 +123,15 @@ def test_the_cost_of_three_bits_is_measured_and_changes_no_token():
 
 
 def embedded_answer(**settings):
-    with LLM(ram="600MB", usage="off", **settings) as llm:
+    with LLM(ram="2GB", usage="off", **settings) as llm:
         return llm.generate("Once upon a time", PARAMS).token_ids, llm.stats()
 
 
 def test_the_twin_of_three_bits_has_the_stored_ones():
     ids = list(range(5, 30))
-    with LLM(ram="600MB", usage="off") as llm:
+    with LLM(ram="2GB", usage="off") as llm:
         expected = llm.forward(ids)
-    with LLM(ram="600MB", usage="off", cache_bits=3) as llm:
+    with LLM(ram="2GB", usage="off", cache_bits=3) as llm:
         twin = llm._engine._steps._check._exact
         hidden = twin.forward(Step.of([(twin.new_state(len(ids)), ids)]))
         assert_same_bits(twin.logits(hidden), expected)
@@ -140,7 +140,7 @@ def test_the_twin_of_three_bits_has_the_stored_ones():
 
 def test_the_plan_counts_the_slots_for_checking_three_bits():
     def buffers(check):
-        with LLM(ram="600MB", usage="off", cache_bits=3, approx_check=check) as llm:
+        with LLM(ram="2GB", usage="off", cache_bits=3, approx_check=check) as llm:
             stored = llm._runtime._stored
             return llm.plan.buffer_bytes, 0 if stored is None else stored.nbytes
 

@@ -25,7 +25,7 @@ SHIPPED = embedded_model() / NAME
 
 @pytest.fixture(scope="module")
 def llm() -> Any:
-    config = EngineConfig(ram="800MB", context=1024, prefix_cache=0, usage="off")
+    config = EngineConfig(ram="2GB", context=1024, prefix_cache=0, usage="off")
     with LLM.from_config(config) as model:
         yield model
 

@@ -18,7 +18,7 @@ def peak_kilobytes() -> int:
 
 
 def test_measuring_takes_no_memory_of_the_models_process() -> None:
-    with LLM(ram="900MB", context=256) as llm:
+    with LLM(ram="2GB", context=256) as llm:
         with ProcessGauge() as gauge:  # what a pool of processes takes itself
             gauge.memory(cpu.num_threads())
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew

@@ -15,7 +15,7 @@ from colibri import LLM
 
 @pytest.fixture(scope="session")
 def llm() -> Iterator[LLM]:
-    with LLM(ram="800MB", context=2048) as model:
+    with LLM(ram="2GB", context=2048) as model:
         yield model
 
 
@@ -47,6 +47,6 @@ def anthropic_client(server: Running) -> Iterator[anthropic.Anthropic]:
 @pytest.fixture(scope="session")
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LLM]:
     with LLM(
-        thinking_model(tmp_path_factory.mktemp("models") / "thinker"), ram="800MB", context=2048
+        thinking_model(tmp_path_factory.mktemp("models") / "thinker"), ram="2GB", context=2048
     ) as model:
         yield model

@@ -142,7 +142,7 @@ def some_leave(server: Running, at: int) -> None:
 def test_memory_stays_over_a_thousand_requests() -> None:
     """After the room for prefixes was touched once: within 2 %."""
     with (
-        LLM(ram="800MB", context=2048) as llm,
+        LLM(ram="2GB", context=2048) as llm,
         serving(llm) as server,
         httpx2.Client(base_url=server.url, timeout=60) as http,
     ):
@@ -167,7 +167,7 @@ def test_memory_stays_over_a_thousand_requests() -> None:
 def test_many_clients_on_a_short_queue(clients: int, queue: int) -> None:
     """Each is answered or told when to come again; who does gets its answer, in the end everybody,
     and each stream ends as it should."""
-    with LLM(ram="800MB", context=512, max_queue=queue) as model, serving(model) as server:
+    with LLM(ram="2GB", context=512, max_queue=queue) as model, serving(model) as server:
         begun = threading.Barrier(clients)
 
         def ask(at: int) -> int:
@@ -218,7 +218,7 @@ def reason_of(path: str, found: list[tuple[str, Any]]) -> str:
 def test_every_stream_ends(count: int) -> None:
     """B092: with a reason or an error event, also where time runs out in the middle."""
     with (
-        LLM(ram="800MB", context=2048, max_queue=200) as llm,
+        LLM(ram="2GB", context=2048, max_queue=200) as llm,
         serving(llm, request_timeout=1) as server,
         httpx2.Client(base_url=server.url, timeout=120) as http,
     ):

@@ -16,7 +16,7 @@ def test_facts(http: httpx2.Client, llm: LLM) -> None:
     told = http.get("/v1/colibri/model").json()
     assert told["id"] == "demo"
     assert told["load_line"] == llm.load_line
-    assert told["memory"]["budget_bytes"] == 800_000_000
+    assert told["memory"]["budget_bytes"] == 2_000_000_000
     assert told["memory"]["peak_rss_bytes"] >= told["memory"]["rss_bytes"] > 1e7
     assert told["machine"]["threads"] >= 1
     assert told["machine"]["memory_bytes"] > 1e9

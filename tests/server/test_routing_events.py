@@ -28,7 +28,7 @@ BODY = {"prompt": "A cat and a dog", "max_tokens": 12, "ignore_eos": True, "temp
 def watching() -> Iterator[Running]:
     """A server whose engine is listened to, as `coli serve` has it."""
     clock = SampledClock()
-    config = EngineConfig(ram="800MB", context=512, cache_experts=12, usage="off")
+    config = EngineConfig(ram="2GB", context=512, cache_experts=12, usage="off")
     with LLM.from_config(config, clock=clock) as llm, serving(llm) as running:
         running.service.clock = clock
         clock.watch(llm.experts)

@@ -20,7 +20,7 @@ from colibri.server.turnlog import KEPT, TURN_PHASES, Part, TurnLog
 @pytest.fixture(scope="module")
 def streamed() -> Iterator[Running]:
     clock = SampledClock()
-    config = EngineConfig(ram="800MB", context=512, cache_experts=12, usage="off", pin="0")
+    config = EngineConfig(ram="2GB", context=512, cache_experts=12, usage="off", pin="0")
     with LLM.from_config(config, clock=clock) as llm, serving(llm) as running:
         running.service.clock = clock
         clock.watch(llm.experts)

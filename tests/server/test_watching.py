@@ -69,7 +69,7 @@ def test_two_servers_have_metrics_of_their_own(llm: LLM) -> None:
 
 def test_plan(http: httpx2.Client, llm: LLM) -> None:
     plan = http.get("/v1/colibri/plan").json()
-    assert plan["budget_bytes"] == 800_000_000
+    assert plan["budget_bytes"] == 2_000_000_000
     assert sum(item["bytes"] for item in plan["items"]) == plan["peak_bytes"]
     assert len(plan["layers"]) == len(llm.plan.slots)
 
@@ -87,7 +87,7 @@ def test_experts(http: httpx2.Client, llm: LLM) -> None:
 def test_profile_adds_up() -> None:
     """B103: what the phases say is what the steps took."""
     clock = SampledClock()
-    config = EngineConfig(ram="800MB", context=256)
+    config = EngineConfig(ram="2GB", context=256)
     with LLM.from_config(config, clock=clock) as llm, serving(llm) as running:
         running.service.clock = clock
         clock.watch(llm.experts)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def llm() -> Iterator[LLM]:
-    with LLM(ram="900MB", context=2048) as model:
+    with LLM(ram="2GB", context=2048) as model:
         yield model
 
 
@@ -58,5 +58,5 @@ def page(visit: Watched) -> Page:
 @pytest.fixture(scope="session")
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LLM]:
     folder = thinking_model(tmp_path_factory.mktemp("models") / "thinker")
-    with LLM(folder, ram="900MB", context=2048) as model:
+    with LLM(folder, ram="2GB", context=2048) as model:
         yield model

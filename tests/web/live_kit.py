@@ -29,7 +29,7 @@ LAYERS, EXPERTS, CHOSEN = 78, 256, 8
 @contextlib.contextmanager
 def live_server(**more: Any) -> Iterator[Running]:
     clock = SampledClock()
-    settings: dict[str, Any] = {"ram": "900MB", "context": 1024, "cache_experts": 12}
+    settings: dict[str, Any] = {"ram": "2GB", "context": 1024, "cache_experts": 12}
     config = EngineConfig(**settings | {"usage": "off"} | more)
     with LLM.from_config(config, clock=clock) as llm, serving(llm, page=True) as running:
         running.service.clock = clock

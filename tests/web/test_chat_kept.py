@@ -112,6 +112,27 @@ def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) ->
         assert page.get_by_role("link", name=re.compile("question: <x>")).count() == 1
 
 
+def test_what_is_saved_while_the_list_is_read_stays_in_it(page: Page) -> None:
+    """As on a slow browser, whose list comes when the first question has been asked."""
+    titles = page.evaluate(
+        """async (form) => {
+            const store = await import('./static/pages/chat/store.js');
+            await store.loadList();
+            const listed = store.loadList();
+            store.add({ ...form, id: 'abc', title: 'New', created: 1, updated: 1 });
+            const saved = store.saveNow('abc');
+            await listed;
+            const titles = () => store.heads.value.map((head) => head.title);
+            const while_saved = titles();
+            await saved;
+            await store.loadList();
+            return [while_saved, titles()];
+        }""",
+        FORM | {"nodes": {"aa": NODE}},
+    )
+    assert titles == [["New"], ["New"]]
+
+
 def test_what_is_said_to_be_imported_outlives_a_reload(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "many.json"
     many = [FORM | {"title": f"Number {n}", "nodes": {"aa": NODE}} for n in range(120)]

@@ -27,7 +27,7 @@ GREEDY = {"temperature": 0.0, "max_tokens": 24}
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
-    with LLM(ram="800MB", context=1024) as model:
+    with LLM(ram="2GB", context=1024) as model:
         yield model
 
 

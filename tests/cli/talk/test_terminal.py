@@ -30,7 +30,7 @@ Steps._before_layer = lambda steps, layer: (time.sleep(0.003), before_layer(step
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
-    with LLM(ram="800MB", context=1024) as model:
+    with LLM(ram="2GB", context=1024) as model:
         yield model
 
 

@@ -40,7 +40,8 @@ export async function loadList() {
     const stored = await db.loadHeads();
     for (const head of stored) known.add(head.id);
     const here = new Set(stored.map((head) => head.id));
-    const unsaved = heads.value.filter((head) => !here.has(head.id) && timers.has(head.id));
+    // Not those that were kept and are no more; a save may have begun since this was read.
+    const unsaved = heads.value.filter((head) => !here.has(head.id) && !known.has(head.id));
     heads.value = sorted([...stored, ...unsaved]);
   } catch (error) {
     tellUnkept(error);
