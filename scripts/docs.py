@@ -22,6 +22,7 @@ from colibri.config import (
     Setting,
     upstream,
 )
+from scripts import reference
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 100
@@ -87,6 +88,12 @@ def _subcommands(command: click.Command, parent: click.Context) -> Iterator[str]
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "llm": reference.llm,
+    "options": reference.options,
+    "sampling": reference.sampling,
+    "structure": reference.structure,
+    "results": reference.results,
+    "errors": reference.error_table,
     "settings": settings_table,
     "server": server_table,
     "variables": variables_table,

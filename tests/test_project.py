@@ -143,15 +143,6 @@ def test_readme_names_only_flags_and_commands_that_exist() -> None:
         assert f"\n{target}:" in (ROOT / "Makefile").read_text()
 
 
-def test_readme_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})
-    out = capsys.readouterr().out
-    assert "Paris" in out
-    assert out.endswith("stop\n")
-
-
 def test_settings_reach_the_constructor_of_llm() -> None:
     from colibri import LLM
     from colibri.errors import ConfigError

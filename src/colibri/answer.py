@@ -25,45 +25,70 @@ Progress = Callable[[PrefillProgress], None]
 
 @dataclass(frozen=True)
 class TokenLogprob:
+    """How likely one token was, by the model's own distribution: before temperature, penalties or
+    a structure change it."""
+
     token_id: int
-    logprob: float  # of the unmodified distribution
-    top: tuple[tuple[int, float], ...]  # (id, logprob), most likely first
+    """The token's id."""
+    logprob: float
+    """Its log-probability, in nats."""
+    top: tuple[tuple[int, float], ...]
+    """The most likely tokens at this place as (id, log-probability), the most likely first: as
+    many as were asked for."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of an answer; the last one carries the reason: "stop", "tool_calls" (a stop after
-    at least one call), "length" or "cancelled".
-
-    text: of the answer itself; reasoning comes apart from it. prompt_logprobs: of the prompt's next
-    tokens, before the answer begins; the prompt's first token has none.
-    """
+    """A piece of an answer, as `stream()` and `stream_chat()` give it."""
 
     text: str
+    """What the answer's text goes on with: whole characters, and nothing that could still turn out
+    to be a stop string. It is empty while such text is held back."""
     token_ids: tuple[int, ...]
+    """The tokens that this piece is made of."""
     finish_reason: str | None = None
+    """None for all chunks but the last, which says why the answer ended: "stop", "tool_calls" (a
+    stop after at least one call), "length" or "cancelled"."""
     logprobs: tuple[TokenLogprob, ...] | None = None
+    """One entry a token; None if they were not asked for."""
     reasoning: str = ""
+    """What the model's reasoning goes on with. It is never part of the text."""
     tool_calls: tuple[ToolCallDelta, ...] = ()
+    """Pieces of tool calls."""
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the prompt's next tokens, in chunks that come before the answer begins. The prompt's first
+    token has none."""
 
 
 @dataclass(frozen=True)
 class Completion:
+    """A whole answer, as `generate()` and `chat()` give it."""
+
     text: str
-    reasoning: str  # "" without any
+    """The answer's text, without reasoning and tool calls."""
+    reasoning: str
+    """The model's reasoning; empty if there was none."""
     tool_calls: tuple[ToolCall, ...]
+    """The complete tool calls of the answer, in order."""
     token_ids: tuple[int, ...]
+    """All tokens that were made, those of reasoning and calls among them."""
     finish_reason: str
+    """Why the answer ended: "stop", "tool_calls", "length" or "cancelled"."""
     prompt_tokens: int
+    """The length of the prompt, in tokens."""
     logprobs: tuple[TokenLogprob, ...] | None
+    """One entry a token; None if they were not asked for."""
     ttft_seconds: float
+    """Seconds until the first token was there."""
     seconds: float
-    cached_tokens: int = 0  # of the prompt: taken from what an earlier request left
-    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None  # the first is None
+    """Seconds until the answer was whole."""
+    cached_tokens: int = 0
+    """Tokens of the prompt that were not computed, because an earlier request left their state."""
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    """One entry a token of the prompt, of which the first is None; None if not asked for."""
 
     def message(self) -> dict[str, Any]:
-        """The answer as a message, to go on with the conversation."""
+        """The answer as a message, to be appended to the conversation before the next question."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.reasoning:
             message["reasoning_content"] = self.reasoning

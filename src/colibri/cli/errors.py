@@ -29,7 +29,11 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def exit_code(error: BaseException) -> int:
-    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+    return exit_code_of(type(error))
+
+
+def exit_code_of(kind: type[BaseException]) -> int:
+    return next((code for base, code in EXIT_CODES if issubclass(kind, base)), 1)
 
 
 def message(error: BaseException) -> str:

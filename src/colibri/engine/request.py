@@ -19,13 +19,22 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 @dataclass(frozen=True)
 class PrefillProgress:
+    """How far the reading of a prompt is."""
+
     tokens_done: int
+    """Tokens of the prompt that are read, those taken from earlier requests among them."""
     tokens_total: int
-    layer: int  # of this chunk's walk
+    """Tokens of the prompt."""
+    layer: int
+    """The layer that the chunk being read has reached."""
     layers: int
+    """Layers of the model."""
     bytes_read: int
+    """Bytes of experts read from disk since the model was loaded."""
     seconds: float
-    eta_seconds: float | None  # None until there is something to judge by
+    """Seconds since the request started."""
+    eta_seconds: float | None
+    """Seconds that are probably left; None until there is something to judge by."""
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,17 @@ MOST_OPTIONS = 1000
 
 @dataclass(frozen=True)
 class Structure:
-    """One kind of structure and its source: hashable, checked for type and size only.
+    """The structure that an answer must have. Make one with the methods below.
 
-    kind: json_object (source ""), json_schema (the schema's JSON), lark, gbnf, regex (their text),
-    choice (a JSON array of strings), tools (made from a request's tools). GrammarError for anything
-    else. Whether the source can be honoured is told when it is compiled.
+    Raises GrammarError for a kind or source that is none. Whether the source can be honoured shows
+    when the request is made, which raises GrammarError too.
     """
 
     kind: Kind
+    """json_object, json_schema, lark, gbnf, regex, choice, or tools (made from a request's
+    tools)."""
     source: str = ""
+    """The text of the schema (JSON), grammar or regex; of a choice a JSON array of strings."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -51,10 +53,12 @@ class Structure:
 
     @classmethod
     def lark(cls, text: str) -> "Structure":
+        """A text that the Lark grammar derives from its rule `start`."""
         return cls("lark", text)
 
     @classmethod
     def gbnf(cls, text: str) -> "Structure":
+        """A text that the GBNF grammar derives from its rule `root`."""
         return cls("gbnf", text)
 
     @classmethod

@@ -34,6 +34,7 @@ from colibri.routing.base import RouterFactory, own_router
 from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
 from colibri.text.eos import eos_ids
+from colibri.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.chat import ChatFormat, ChatOptions
@@ -43,13 +44,27 @@ F32 = NDArray[np.float32]
 
 
 class LLM:
-    """A model, ready to answer.
+    """A model that is loaded and ready to answer.
 
-    `model` is a converted model's directory, a Hugging Face checkpoint as downloaded, or None for
-    the embedded model. Other arguments are those of EngineSettings; of the environment only
-    COLI_CPU and COLI_USAGE are heeded. May be called from several threads: calls queue on the
-    engine's own.
+    `model` is the directory of a converted model or of a Hugging Face checkpoint as downloaded;
+    None is the embedded model. The settings are those of the command line, under the names that
+    they have in the configuration file. The file itself, profiles of `coli tune` and the
+    environment are not read, but for COLI_CPU and COLI_USAGE.
+
+    It may be called from several threads: requests queue for the one thread that owns the model.
+    Use it as a context manager, or call close(), to give its memory back.
+
+    Raises ConfigError for an unknown setting or a bad value, UnsupportedModelError, ContainerError
+    or TokenizerError for the model's files, and CapacityError if it does not fit into `ram`; the
+    message then names the least budget that works.
     """
+
+    plan: Plan
+    """What the memory is divided into and how long the context is, as `coli plan` shows it."""
+    default_params: SamplingParams
+    """How the model samples if a call has no parameters: its generation_config.json."""
+    tokenizer: Tokenizer | None
+    """The model's tokenizer; None if it has none, and then only token ids can be given."""
 
     def __init__(self, model: str | Path | None = None, **settings: Unpack[EngineSettings]) -> None:
         known = {f.name for f in fields(EngineConfig)} - {"model", "profile"}
@@ -71,8 +86,8 @@ class LLM:
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
     ) -> Self:
-        """`make_router` and `clock` are for measuring: other routers than the family's, and
-        someone who listens where the time goes."""
+        """The same from an EngineConfig. `make_router` and `clock` are for measuring: they put
+        other routers in the place of the family's, and tell where the time goes."""
         llm = cls.__new__(cls)
         llm._open(config, make_router, clock)
         return llm
@@ -91,7 +106,7 @@ class LLM:
             self._runtime = Runtime(container, config, make_router, clock)
         # The engine does not hold this object: closed or forgotten, its memory goes back at once.
         weakref.finalize(self, self._runtime.thread.close)
-        self.plan: Plan = self._runtime.plan
+        self.plan = self._runtime.plan
         self._asker = Asker(
             self._path,
             str(container.config.get("model_type")),
@@ -151,8 +166,8 @@ class LLM:
         return self._asker.chat_format
 
     def close(self) -> None:
-        """End what runs and give the memory back. A model that nobody holds any more, or that is
-        open when Python ends, closes itself."""
+        """Cancel what runs and give the memory back. A model that is no longer referenced, or
+        still open when Python ends, closes itself."""
         self._runtime.thread.close()
 
     @property
@@ -176,7 +191,13 @@ class LLM:
     def generate(
         self, prompt: Prompt | list[str] | list[list[int]], params: SamplingParams | None = None
     ) -> Completion | list[Completion]:
-        """Answer one prompt (text or token ids) or several, which then decode together."""
+        """Go on with one prompt, or with several at once, as they are: without a chat template.
+
+        A prompt is a text or a list of token ids. Several are decoded together, which is faster
+        than one after the other and gives each the same answer as alone. Without `params` the
+        model's default_params apply. Raises ConfigError, CapacityError if a prompt is longer than
+        the context, TokenizerError, GrammarError, and whatever ended the request.
+        """
         if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
             return self._complete_all([self._asker.raw(p, params) for p in prompt])
         return self._complete_all([self._asker.raw(cast(Prompt, prompt), params)])[0]
@@ -188,7 +209,11 @@ class LLM:
         *,
         on_progress: Progress | None = None,
     ) -> Iterator[Chunk]:
-        """The answer as it is made. Closing the iterator cancels the request."""
+        """Like generate() for one prompt, a piece at a time while the answer is made.
+
+        Nothing happens before the first piece is asked for. Leaving the loop early, or closing the
+        iterator, cancels the request. on_progress is called with the progress of a long prompt.
+        """
         return self._stream(self._asker.raw(prompt, params), on_progress)
 
     def chat(
@@ -197,8 +222,13 @@ class LLM:
         params: SamplingParams | None = None,
         **options: Unpack[ChatOptions],
     ) -> Completion:
-        """Answer a conversation: messages with "role" and "content", and in answers
-        "reasoning_content" and "tool_calls"; rendered by the model's own template."""
+        """Answer a conversation, rendered by the model's own chat template.
+
+        A message is a mapping with "role" (system, user, assistant or tool) and "content"; those of
+        the assistant may have "reasoning_content" and "tool_calls" (Completion.message() makes
+        them). Raises TokenizerError if the model has no template or it refuses the messages, and
+        what generate() raises.
+        """
         return self._complete_all([self._asker.conversation(messages, params, options)])[0]
 
     def stream_chat(
@@ -209,10 +239,12 @@ class LLM:
         on_progress: Progress | None = None,
         **options: Unpack[ChatOptions],
     ) -> Iterator[Chunk]:
+        """Like chat(), a piece at a time while the answer is made; otherwise like stream()."""
         return self._stream(self._asker.conversation(messages, params, options), on_progress)
 
     def render(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> list[int]:
-        """The token ids of a conversation, up to where the answer begins."""
+        """The token ids that chat() would give the model: the rendered conversation, up to where
+        the answer begins."""
         text, _ = self._asker.rendered(messages, options)
         return self._asker.encode(text, add_special_tokens=False)
 
@@ -226,10 +258,11 @@ class LLM:
         deadline: float | None = None,
         **options: Unpack[ChatOptions],
     ) -> Answer:
-        """An answer to a prompt or to messages, not asked for yet: submit() does that.
+        """Prepare the answer to a prompt or to messages, for a server. Only submit() starts it.
 
-        sink: where its events go, to be pushed into the answer; without one, iterate over its
-        chunks(). deadline: of time.monotonic(); beyond it the answer ends with a DeadlineError.
+        Its events go to `sink`, whose put() is called on the engine's thread and must not wait;
+        give them to the answer's push(). Without a sink, iterate over the answer's chunks().
+        `deadline` is a time of time.monotonic(), at which the answer ends with a DeadlineError.
         Raises ConfigError, CapacityError, TokenizerError, GrammarError.
         """
         if (prompt is None) == (messages is None):
@@ -244,7 +277,8 @@ class LLM:
         return answer
 
     def submit(self, asked: Answer | Scoring) -> None:
-        """Queue it. Raises QueueFullError where as many wait as --max-queue says."""
+        """Queue a prepared answer or question. Raises QueueFullError if `max_queue` requests
+        wait already."""
         self._runtime.thread.submit(asked.request, bounded=True)
 
     def score_request(
@@ -259,8 +293,8 @@ class LLM:
         deadline: float | None = None,
         **chat: Unpack[ChatOptions],
     ) -> Scoring:
-        """The question that score_choices() asks, not asked yet: submit() does that. begun: how the
-        answer begins that the options go on with."""
+        """Prepare the question that score_choices() asks. Only submit() starts it. `begun` is how
+        the answer begins that the options go on with."""
         if (context is None) == (messages is None):
             raise ConfigError("give a context or messages, one of them")
         if messages is not None:
@@ -279,10 +313,11 @@ class LLM:
         messages: Sequence[Message] | None = None,
         **chat: Unpack[ChatOptions],
     ) -> Scores:
-        """How likely each option (2 to 64 texts) is to follow a context or a conversation.
+        """Say how likely each option, of 2 to 64 texts, is to follow a context or a conversation.
 
-        What the options share with the context is read once. normalize: p from each option's mean
-        log-probability a token, or from the sum. Raises ConfigError, CapacityError, TokenizerError.
+        Give a context, or None and `messages`. What the options share with the context is read
+        once. `normalize` makes the probabilities from each option's mean log-probability a token,
+        or from the sum. Raises ConfigError, CapacityError, TokenizerError.
         """
         scoring = self.score_request(
             context, options, normalize=normalize, messages=messages, **chat
@@ -291,21 +326,24 @@ class LLM:
         return scoring.wait()
 
     def status(self) -> EngineStatus:
-        """What runs and what waits, at this moment."""
+        """What runs and what waits at this moment. It may be asked from any thread."""
         return self._runtime.thread.status()
 
     def forward(self, token_ids: Sequence[int]) -> F32:
-        """Logits of every position: float32 [tokens, vocab]. Needs no tokenizer and leaves no
-        state. The array is the caller's own: the memory budget does not hold it."""
+        """The logits of every position: float32 [tokens, vocab_size].
+
+        It needs no tokenizer and leaves no state. The array belongs to the caller and does not
+        count towards the memory budget. Raises ConfigError for ids that the model does not have.
+        """
         ids, engine = whole_numbers(token_ids), self._engine
         return self._runtime.thread.call(lambda: engine.forward(ids), len(ids))
 
     def stats(self) -> Stats:
-        """Counters since the model was loaded."""
+        """Counters of tokens, reads and memory since the model was loaded."""
         return self._runtime.stats()
 
     def forecast(self, rates: Rates) -> Forecast:
-        """What the plan is worth on a machine of these rates."""
+        """How fast the plan would decode on a machine of these rates, in bytes a second."""
         return self._runtime.forecast(rates)
 
     def _stream(self, answer: Answer, on_progress: Progress | None) -> Iterator[Chunk]:

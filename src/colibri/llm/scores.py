@@ -18,27 +18,41 @@ _TAIL = 2048  # characters of a long context that are tokenised once an option
 
 @dataclass(frozen=True)
 class Choice:
+    """One option of a closed question, scored."""
+
     option: str
-    p: float  # of the options together 1
-    logprob: float  # the sum over its tokens
+    """The option as it was given."""
+    p: float
+    """Its probability among the options, whose probabilities add up to 1."""
+    logprob: float
+    """The sum of its tokens' log-probabilities, in nats."""
     mean_logprob: float
+    """The mean of its tokens' log-probabilities, in nats."""
     tokens: int
+    """How many tokens it has."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """choices: in the order of the options. entropy: of the p, from 0 (sure) to 1 (all alike)."""
+    """The answer to a closed question, as `score_choices()` gives it."""
 
     choices: tuple[Choice, ...]
+    """The options in the order in which they were given."""
     entropy: float
-    prompt_tokens: int  # of the context as far as all options share it
-    cached_tokens: int  # of them, taken from what an earlier request left
-    read_tokens: int  # computed for this answer
+    """How undecided the model is, from 0 (sure of one option) to 1 (all options alike)."""
+    prompt_tokens: int
+    """Tokens of the context, as far as all options share it."""
+    cached_tokens: int
+    """Those of them that did not have to be computed, because an earlier request left their
+    state."""
+    read_tokens: int
+    """Tokens that were computed for this answer."""
     warnings: tuple[str, ...] = ()
+    """Sentences on what makes the result doubtful."""
 
     @property
     def best(self) -> Choice:
-        """The likeliest; the first of several."""
+        """The likeliest option; of several that are equally likely, the first."""
         return max(self.choices, key=lambda choice: choice.p)
 
 

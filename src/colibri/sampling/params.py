@@ -10,30 +10,44 @@ from colibri.grammar.structure import Structure
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How tokens are chosen and when to stop. Every value is checked; ConfigError names field and
-    range.
+    """How the tokens of an answer are chosen and when it ends.
 
-    temperature 0 takes the most likely token. top_k 0, top_p 1, min_p 0, penalties 1 / 0 / 0 are
-    off. seed None: a new one each time. logprobs n: the chosen token's and the n best log-
-    probabilities; prompt_logprobs n: of the prompt's tokens, which is all that max_tokens 0 gives.
-    structure: what the answer (after its reasoning) must look like.
+    Every value is checked when the object is made: a ConfigError names the field and what it may
+    be. The same parameters, seed and prompt give the same answer on every machine.
     """
 
     temperature: float = 1.0
+    """Above 1 answers vary more, below 1 less; 0 always takes the most likely token."""
     top_k: int = 0
+    """Only the k most likely tokens are drawn from; 0: all."""
     top_p: float = 1.0
+    """Only the most likely tokens that together have this probability are drawn from; 1: all."""
     min_p: float = 0.0
+    """Only tokens with at least this share of the likeliest one's probability are drawn from; 0:
+    all."""
     repetition_penalty: float = 1.0
+    """Above 1 makes every token of the prompt and the answer less likely to come again; 1: off."""
     presence_penalty: float = 0.0
+    """Is subtracted from the logit of each token that the answer already has; 0: off."""
     frequency_penalty: float = 0.0
+    """The same times the number of its occurrences in the answer; 0: off."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """Numbers that are added to the logits of tokens, by token id."""
     seed: int | None = None
+    """Decides all that is drawn. None: a new one for each answer."""
     max_tokens: int = 256
+    """The longest answer, in tokens. 0 is allowed with prompt_logprobs: nothing is answered."""
     stop: tuple[str, ...] = ()
+    """Strings, or one string, at which the answer ends. The answer does not contain them."""
     ignore_eos: bool = False
+    """Go on where the model would end its answer."""
     logprobs: int | None = None
+    """The log-probability of each token of the answer, and those of that many of the most likely
+    tokens at its place. None: no log-probabilities."""
     prompt_logprobs: int | None = None
+    """The same for the tokens of the prompt."""
     structure: Structure | None = None
+    """What the answer, after any reasoning, must look like."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -53,8 +67,8 @@ class SamplingParams:
     def from_generation_config(
         cls, config: Mapping[str, Any], **overrides: Any
     ) -> "SamplingParams":
-        """A model's own defaults (its generation_config.json), then what the caller asks for; None
-        is unasked.
+        """A model's own defaults (its generation_config.json), with what the caller asks for in
+        their place; None is not asked for. Raises ConfigError for an unknown name or a bad value.
         """
         known = {name: config.get(_MODEL_NAMES.get(name, name)) for name in _FROM_MODEL}
         if config.get("do_sample") is False:
@@ -90,17 +104,32 @@ _FROM_MODEL = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "
 _MODEL_NAMES = {"max_tokens": "max_new_tokens"}
 
 
+def range_of(name: str) -> str | None:
+    """What a field that is a number may be, for documents; None for the other fields."""
+    if name in _RANGES:
+        return _numbers(*_RANGES[name])
+    return _whole_numbers(*_INT_RANGES[name]) if name in _INT_RANGES else None
+
+
+def _numbers(low: float, high: float) -> str:
+    return f"a number from {low:g} to {high:g}"
+
+
+def _whole_numbers(least: int, most: int) -> str:
+    return f"a whole number from {least} to {most}"
+
+
 def _check_number(name: str, value: object, low: float, high: float) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not low <= value <= high:  # type: ignore[operator]
-        raise ConfigError(f"{name} is {value!r}; a number from {low:g} to {high:g} expected")
+        raise ConfigError(f"{name} is {value!r}; {_numbers(low, high)} expected")
 
 
 def _check_int(name: str, value: object, least: int, most: int, *, none: bool) -> None:
     if value is None and none:
         return
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"{name} is {value!r}; a whole number from {least} to {most} expected")
+        raise ConfigError(f"{name} is {value!r}; {_whole_numbers(least, most)} expected")
 
 
 def _checked_stop(stop: object) -> tuple[str, ...]:

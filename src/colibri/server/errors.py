@@ -92,15 +92,21 @@ def as_api_error(error: BaseException) -> ApiError:
     """Whatever went wrong, as the client gets it; of what nobody foresaw the place is logged."""
     if isinstance(error, ApiError):
         return error
-    for kind, status, code in STATUS:
-        if isinstance(error, kind):
-            message = str(error) or "out of memory"
-            param = getattr(error, "field", None)
-            return ApiError(status, message, param=param, code=code, headers=_headers(error))
+    status, code = status_of(type(error))
+    if status != 500:
+        message = str(error) or "out of memory"
+        param = getattr(error, "field", None)
+        return ApiError(status, message, param=param, code=code, headers=_headers(error))
     if isinstance(error, ColibriError):
         return ApiError(500, str(error))
     log.fault("internal error", error)
     return ApiError(500, f"internal error ({type(error).__name__}); the server's log says more")
+
+
+def status_of(kind: type[BaseException]) -> tuple[int, str | None]:
+    """The status of an error of this class, and the code by which clients know it."""
+    found = (row[1:] for row in STATUS if issubclass(kind, row[0]))
+    return next(found, (500, None))
 
 
 def _headers(error: BaseException) -> dict[str, str]:

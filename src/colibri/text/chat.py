@@ -30,22 +30,24 @@ _SWITCHES = frozenset({"enable_thinking", "thinking"})  # templates' names of on
 
 
 class ChatOptions(TypedDict, total=False):
-    """What may be asked of one answer beside the messages.
-
-    tools: [{"type": "function", "function": {"name", "description", "parameters"}}].
-    tool_choice: "auto"; "none", which does not offer them; "required", a call or several and
-    nothing else; {"type": "function", "function": {"name": ...}}, one call of that tool.
-    parallel_tool_calls: whether there may be more than one. thinking, reasoning_effort (none,
-    minimal, low, medium, high, xhigh, max): left to the template where not given. variables:
-    others of the template.
-    """
+    """The keyword arguments of a chat: what may be asked of one answer besides the messages."""
 
     tools: Sequence[Mapping[str, Any]] | None
+    """The tools on offer, in OpenAI's form: {"type": "function", "function": {"name",
+    "description", "parameters"}}."""
     tool_choice: str | Mapping[str, Any]
+    """The default, "auto", leaves it to the model. "none" does not offer the tools. "required"
+    demands one call or several and nothing else. {"type": "function", "function": {"name": ...}}
+    demands one call of that tool."""
     parallel_tool_calls: bool
+    """Whether there may be several calls in one answer; by default there may."""
     thinking: bool | None
+    """Whether the model reasons before it answers. None leaves it to the template."""
     reasoning_effort: str | None
+    """How much it reasons: none, minimal, low, medium, high, xhigh or max. None leaves it to the
+    template."""
     variables: Mapping[str, Any]
+    """Further variables of the template."""
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,30 @@ from colibri.text.tools.base import Arguments, CallBegin, CallBroken, Event, Tex
 
 @dataclass(frozen=True)
 class ToolCallDelta:
-    """A piece of the index-th call. `name` comes with the first piece, `end` with the last:
-    "broken" takes the call back, whose text then comes as text."""
+    """A piece of a tool call."""
 
     index: int
+    """Which call of the answer it belongs to, from 0."""
     name: str | None = None
+    """The name of the tool, in the first piece of a call; otherwise None."""
     arguments: str = ""
+    """What the arguments, the text of a JSON object, go on with."""
     end: Literal["complete", "broken"] | None = None
+    """In the last piece of a call: "complete", or "broken" if the call is taken back because its
+    text is not one. That text then comes as text of the answer."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """`arguments`: the text of a JSON object."""
+    """A complete tool call."""
 
     name: str
+    """The name of the tool."""
     arguments: str
+    """The arguments: the text of a JSON object."""
 
     def parsed(self) -> dict[str, Any]:
+        """The arguments as a dict."""
         value: dict[str, Any] = json.loads(self.arguments)
         return value
 
