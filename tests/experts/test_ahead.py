@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from faults import Faulty, io_error, jitter
 from model import Layer, expected, routing, write_layer
+from poison import Poison
 
 from colibri.errors import Cancelled, ReadError
+from colibri.experts.cache.policies import POLICIES
 from colibri.experts.streamed import StreamedExperts
 
 SLOTS = 3
@@ -185,6 +187,47 @@ def test_a_hint_for_the_layer_in_hand_comes_too_late(make):
     assert experts.resident(2) == {5}
 
 
+@pytest.mark.parametrize("buffer", [0, 1 << 20])
+@pytest.mark.parametrize("missing", [[], [7]], ids=["all at hand", "one missing"])
+def test_a_guess_for_another_layer_takes_no_slot_that_a_call_uses(
+    make, monkeypatch, buffer, missing
+):
+    """The layers have their slots in common, and the guess has landed before the call goes on."""
+    ids = [3, 4, 5, *missing]
+    plain = run(make(12), 2, ids)
+    poison = Poison(monkeypatch)
+    experts = make({1: 1, 2: 2, 3: 1}, scope="global", pair_buffer_bytes=buffer)
+    run(experts, 2, [3, 4, 5])
+
+    def guess():
+        experts.hint(3, [0, 1, 2, 6], 4)
+        experts.hint(1, [8, 9], 2)
+        while experts._ahead:
+            experts._ahead.collect()
+
+    assert poison.begun == 3
+    if not missing:
+        np.testing.assert_array_equal(run(experts, 2, ids, guess), plain)
+        assert len(experts.resident(3) | experts.resident(1)) == 1  # the one slot not in use
+        assert experts.resident(2) == {3, 4, 5}
+    else:
+        hint = lambda: experts.hint(3, [0, 1, 2, 6], 4)  # noqa: E731
+        np.testing.assert_array_equal(run(experts, 2, ids, hint), plain)
+
+
+def test_a_call_that_breaks_off_leaves_nothing_in_use(make):
+    experts = make({1: 1, 2: 2, 3: 1}, scope="global")
+    run(experts, 2, [3, 4, 5])
+
+    def fail():
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        run(experts, 2, [3, 4, 5], fail)
+    run(experts, 1, [0, 1, 2, 6])
+    assert experts.resident(1) == {0, 1, 2, 6}
+
+
 @pytest.mark.parametrize("capacity", [1, 2])
 @pytest.mark.parametrize("buffer", [0, 1 << 20])
 def test_wrong_guesses_in_flight_into_all_slots(make, layers, capacity, buffer):
@@ -285,14 +328,20 @@ def test_a_cache_full_of_hits_leaves_room_for_several_reads(make, layers, buffer
 
 
 @pytest.mark.parametrize("buffer", [0, 1 << 20])
+@pytest.mark.parametrize("scope", ["layer", "global"])
 @pytest.mark.parametrize("seed", range(4))
-def test_random_traffic_with_hints_faults_and_cancels(make, layers, seed, buffer):
+def test_random_traffic_with_hints_faults_and_cancels(
+    make, layers, seed, scope, buffer, monkeypatch
+):
     """Every result right, every expert accounted for, every slot still there at the end."""
+    Poison(monkeypatch)
     rng = np.random.default_rng(seed)
     cancel, read = [False], Faulty(jitter)
     experts = make(
         {1: 1, 2: 3, 3: 7},
         readers=int(rng.integers(1, 4)),
+        policy=str(rng.choice([*POLICIES])),
+        scope=scope,
         pair_buffer_bytes=buffer,
         read=read,
         cancelled=lambda: cancel[0],
@@ -318,7 +367,8 @@ def test_random_traffic_with_hints_faults_and_cancels(make, layers, seed, buffer
         if event < 0.2:
             experts.expire()
     cancel[0], read.fault = False, jitter
-    experts.drop_all()
     for number, slots in ((1, 1), (2, 3), (3, 7)):
+        experts.drop_all()
+        slots = 11 if scope == "global" else slots
         run(experts, number, list(range(slots)))
         assert experts.resident(number) == set(range(slots))

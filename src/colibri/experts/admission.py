@@ -15,10 +15,11 @@ GROUP = 4  # reads that rounds leave room for, as far as there are slots
 class Admission:
     """The union of a call (ascending), admitted to a layer's cache lowest ids first.
 
-    What the union leaves no place for goes first. Then come rounds, in which an expert of the call
-    takes the slot of another that will be done with before: of those the policy chooses. They are,
-    when the walk takes experts as they come, the hits and what was admitted a few turns ago; when
-    it takes them in ascending order, all that precedes what was admitted a few turns ago.
+    Experts outside the union are evicted first. If slots are still missing, the call runs in rounds
+    and reuses its own: an expert takes the slot of another that will be finished by then, and the
+    policy chooses which. Candidates are, when the walk takes experts as they come, the hits and
+    what was admitted a few turns ago; when it takes them in ascending order, all that precede the
+    last few that were absent and have slots by now.
 
     experts: the union. claimed: those on their way on a guess. in_order: the walk is ascending.
     """
@@ -33,8 +34,7 @@ class Admission:
         missing = [e for e in experts if not is_resident[e]]
         self.waiting = [e for e in missing if e not in claimed]  # for a slot, ascending
         cache.demand(experts)
-        for expert in self.hits:
-            cache.pin(expert)
+        cache.use(self.hits)
         for expert in missing:
             if expert in claimed:
                 cache.claim(expert)
@@ -69,7 +69,7 @@ class Admission:
 
     def give_up_last(self, experts: Sequence[int]) -> None:
         """Evicts the ready expert that is needed last, to be read again when its turn comes."""
-        ready = (e for e in reversed(experts) if self._cache.pinned(e) and not self._held(e))
+        ready = (e for e in reversed(experts) if self._cache.in_use(e) and not self._held(e))
         self._give_up(next(ready))
 
     def _next(self) -> int:
@@ -89,7 +89,7 @@ class Admission:
         return True
 
     def _outsider(self, key: int) -> bool:
-        return key not in self._union and self._pool.idle(key)
+        return key not in self._union
 
     def _may_go(self, key: int) -> bool:
         expert = self._union.get(key)
@@ -113,7 +113,7 @@ class Admission:
             self._give_up(movable.pop())
 
     def _give_up(self, expert: int) -> None:
-        self._cache.unpin(expert)
+        self._cache.release([expert])
         self._pool.give_up(self._cache.key(expert))
         if expert in self.hits:
             self.hits.remove(expert)

@@ -60,12 +60,12 @@ class LayerStage:
         return Job(self.source.layer, expert, spans, view, finish, ahead, demanded=not ahead)
 
     def land(self, job: Job) -> None:
-        """The read succeeded: the kernels may use the expert, which is pinned once."""
+        """The read succeeded: the kernels may use the expert, which is in use now."""
         self._set_tables(job)
         self.cache.landed(job.expert)
 
     def land_on_a_guess(self, job: Job) -> None:
-        """The same for a read that nobody has demanded: not pinned, first to go."""
+        """The same for a read that nobody has demanded: not in use, first to go."""
         self._set_tables(job)
         self.cache.landed_on_a_guess(job.expert, job.nbytes)
 

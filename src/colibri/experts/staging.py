@@ -16,9 +16,9 @@ _POLL_SECONDS = 0.05  # how long a cancel may go unseen while waiting
 
 
 class Staging:
-    """Pins what is resident of a union (ascending) and brings the rest, lowest ids first.
+    """Takes what is resident of a union (ascending) in use and brings the rest, lowest ids first.
 
-    Every expert is pinned from the moment it is ready until released. What is on its way on a
+    Every expert is in use from the moment it is ready until released. What is on its way on a
     guess is waited for. When a call is broken off, settle() puts the cache right.
     in_order: the walk takes the experts in ascending order.
     """
@@ -87,7 +87,7 @@ class Staging:
         return [job for job in finished if job.demanded]
 
     def _land(self, jobs: list[Job]) -> list[int]:
-        """Makes the experts of finished jobs resident and pinned, then raises the first error.
+        """Makes the experts of finished jobs resident and in use, then raises the first error.
 
         A failed expert keeps its slot until settle(); if it was read on a guess it is read again.
         """
@@ -113,7 +113,7 @@ class Staging:
 
     def ready_from(self, experts: list[int], first: int) -> list[int]:
         """The ready experts to multiply now from experts[first] on, up to the first not ready."""
-        return list(takewhile(self._cache.pinned, self.next_of(experts[first:])))
+        return list(takewhile(self._cache.in_use, self.next_of(experts[first:])))
 
     def next_of(self, experts: list[int]) -> list[int]:
         """How many of these to multiply at once: a few only while others wait for slots.
@@ -123,8 +123,7 @@ class Staging:
         return experts[:GROUP] if self._admission.waiting else experts
 
     def release(self, experts: list[int]) -> None:
-        for expert in experts:
-            self._cache.unpin(expert)
+        self._cache.release(experts)
 
     def give_up_last(self) -> None:
         """Evicts the ready expert that is needed last, to be read again when its turn comes."""
@@ -134,9 +133,8 @@ class Staging:
 def settle(
     stages: Mapping[int, LayerStage], loader: Loader, ahead: ReadsAhead, traffic: Traffic
 ) -> None:
-    """Ends what a call left behind, however it ended: no read in flight, no pin, no lost slot.
-
-    Guesses end with it. May itself be interrupted and called again.
+    """Ends what a call left behind, however it ended: no read is in flight, no expert in use, no
+    slot lost. Guesses end with it. May itself be interrupted and called again.
     """
     for job in loader.quiesce():
         traffic.count(job)

@@ -1,6 +1,6 @@
 """Experts streamed from disk through a cache in RAM, on the CPU.
 
-One call: the union of the rows' experts; those resident are pinned and multiplied while the others
+One call: the union of the rows' experts; those resident are multiplied while the others
 are read, these as they land; rounds when the union is larger than the cache. Whatever the order of
 events, a row's expert outputs are added in ascending expert id: few pairs are written to a buffer
 and combined at the end (decode), many are accumulated by a walk in that order (prefill).
@@ -345,15 +345,19 @@ class StreamedExperts:
         limit: float,
     ) -> Floats:
         """The usual case of decode: one native call, and as little as possible around it."""
-        stage.cache.demand_resident(topk_ids)
-        self._running = stage  # no hint may take a slot of this layer now
+        self._unsettled, self._running = True, stage
         try:
+            evictable = stage.cache.demand_resident(topk_ids)
+            stage.cache.use(evictable)
             meanwhile()
             y, named = moe_all(stage.table, topk_ids, topk_weights, x, limit)
+            stage.cache.release(evictable)
+            stage.cache.hits += named
+            self._unsettled = False
+            return y
         finally:
             self._running = None
-        stage.cache.hits += named
-        return y
+            self._settle()
 
     def _stream(
         self,

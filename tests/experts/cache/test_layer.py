@@ -18,14 +18,14 @@ def make(*slots):
 def reserve(cache, expert):
     """A slot for a demanded expert, or None."""
     cache.demand([expert])
-    return next(iter(cache.reserve([expert], cache.pool.idle)), None)
+    return next(iter(cache.reserve([expert])), None)
 
 
 def fill(cache, experts):
     for expert in experts:
         assert reserve(cache, expert) is not None
         cache.landed(expert)
-        cache.unpin(expert)
+        cache.release([expert])
 
 
 def resident(cache):
@@ -36,13 +36,27 @@ def test_an_expert_in_use_or_in_flight_is_never_evicted():
     cache = make(10, 11)
     assert reserve(cache, 0) is not None
     fill(cache, [1])
-    cache.pin(1)
+    cache.use([1])
     assert reserve(cache, 2) is None
-    cache.unpin(1)
+    cache.release([1])
     slot = cache.slot(1)
     assert reserve(cache, 2) == slot
     assert reserve(cache, 3) is None
     assert not cache.resident.any()
+
+
+def test_an_expert_in_use_loses_its_slot_to_no_layer_of_the_pool():
+    pool = SlotPool([10, 11], LeastRecentlyUsed())
+    first, second = LayerCache(EXPERTS, pool), LayerCache(EXPERTS, pool)
+    fill(first, [0, 1])
+    first.use([0, 1])
+    assert second.reserve_on_a_guess(3) is None
+    assert second.reserve([4]) == []
+    with pytest.raises(AssertionError, match="expert 1 is in use"):
+        pool.give_up(first.key(1))
+    first.release([1])
+    assert second.reserve_on_a_guess(3) is not None
+    assert resident(first) == [0]
 
 
 def test_a_full_cache_gives_up_the_least_recently_used():
@@ -56,17 +70,17 @@ def test_a_full_cache_gives_up_the_least_recently_used():
 
 def test_the_order_is_that_of_demands_and_not_of_landing():
     cache = make(10, 11)
-    cache.reserve([0, 1], cache.pool.idle)
+    cache.reserve([0, 1])
     for expert in (1, 0):
         cache.landed(expert)
-        cache.unpin(expert)
+        cache.release([expert])
     fill(cache, [2])
     assert resident(cache) == [1, 2]
 
 
 def test_recovery_frees_what_was_in_use_or_in_flight_and_keeps_what_is_resident():
     cache = make(10, 11, 12)
-    cache.reserve([0, 1, 2], cache.pool.idle)
+    cache.reserve([0, 1, 2])
     cache.landed(0)
     cache.landed(1)
     cache.pool.recover()
@@ -145,13 +159,14 @@ def test_layers_of_a_pool_take_slots_from_each_other():
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """Any order of events keeps: a slot has one owner or none, pins and reads keep theirs."""
+    """Whatever the order of events, a slot has one owner or none, and an expert that is in use or
+    being read keeps its slot."""
 
     def __init__(self):
         super().__init__()
         self.cache = make(20, 21, 22)
-        self.pins = [0] * EXPERTS
-        self.held = {}  # slots that must not move: loading or pinned
+        self.uses = [0] * EXPERTS
+        self.held = {}  # slots that must not move: loading or in use
         self.for_good = set()
         self.guesses = {"landed": 0, "useful": 0}
 
@@ -217,7 +232,7 @@ class CacheMachine(RuleBasedStateMachine):
         if self.cache.is_loading(expert):
             self.cache.claim(expert)  # as a call does with what was read on a guess
             self.cache.landed(expert)
-            self.pins[expert] = 1
+            self.uses[expert] = 1
 
     @rule(expert=anyone)
     def fail(self, expert):
@@ -226,18 +241,18 @@ class CacheMachine(RuleBasedStateMachine):
             del self.held[expert]
 
     @rule(expert=anyone)
-    def pin(self, expert):
+    def use(self, expert):
         if self.cache.resident[expert]:
-            self.cache.pin(expert)
-            self.pins[expert] += 1
+            self.cache.use([expert])
+            self.uses[expert] += 1
             self.held[expert] = self.cache.slot(expert)
 
     @rule(expert=anyone)
-    def unpin(self, expert):
-        if self.pins[expert]:
-            self.cache.unpin(expert)
-            self.pins[expert] -= 1
-            if not self.pins[expert]:
+    def release(self, expert):
+        if self.uses[expert]:
+            self.cache.release([expert])
+            self.uses[expert] -= 1
+            if not self.uses[expert]:
                 del self.held[expert]
 
     @rule()
@@ -245,7 +260,7 @@ class CacheMachine(RuleBasedStateMachine):
         resident = self.cache.resident.copy()
         self.cache.pool.recover()
         assert (self.cache.resident == resident).all()
-        self.pins, self.held = [0] * EXPERTS, {}
+        self.uses, self.held = [0] * EXPERTS, {}
 
     @precondition(lambda self: not self.held)
     @rule(capacity=st.integers(1, 3))

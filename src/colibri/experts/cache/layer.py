@@ -17,9 +17,10 @@ _NO_SLOT = -1
 class LayerCache:
     """An expert is absent, loading (has a slot, no bytes yet) or resident.
 
-    A loading or pinned expert keeps its slot. An expert that landed on a guess is unproven until
-    asked for, and the first to go. One that was asked for takes its place in the policy's order
-    when it gets its slot, not when it lands: so victims follow from the sequence of demands alone.
+    An expert that is loading or in use keeps its slot; the pool sees to that. An expert that landed
+    on a guess is unproven until asked for, and the first to go. One that was asked for takes its
+    place in the policy's order when it gets its slot, not when it lands: so victims follow from the
+    sequence of demands alone.
     A held expert is out of that order, and never a victim.
     """
 
@@ -30,7 +31,7 @@ class LayerCache:
         self._base = pool.join(self)
         self._slot_of = [_NO_SLOT] * num_experts
         self.resident: NDArray[np.bool_] = np.zeros(num_experts, np.bool_)
-        self._pins = [0] * num_experts
+        self._uses = [0] * num_experts
         self._num_resident = 0
         self._unproven: dict[int, int] = {}  # bytes read
         self.zero_counters()
@@ -76,21 +77,28 @@ class LayerCache:
         if self._unproven:
             self.guesses_useful += sum(self._unproven.pop(e, None) is not None for e in experts)
 
-    def demand_resident(self, experts: Ids) -> None:
-        """A call asks for these, all of them resident. With a slot for every expert none is ever
-        given up, and there is no order to keep."""
-        if self._unproven or not self.pool.roomy:
-            self.demand(sorted({*experts.ravel().tolist()}))
+    def demand_resident(self, experts: Ids) -> Sequence[int]:
+        """A call asks for these, all of them resident. Returns those that could lose their slots:
+        none where there is a slot for every expert, and then there is no order to keep either."""
+        if self.pool.roomy and not self._unproven:
+            return ()
+        named = sorted({*experts.ravel().tolist()})
+        self.demand(named)
+        return named
 
-    def pin(self, expert: int) -> None:
-        self._pins[expert] += 1
+    def use(self, experts: Iterable[int]) -> None:
+        """A call works with these resident experts: they keep their slots until released."""
+        for expert in experts:
+            self._uses[expert] += 1
 
-    def unpin(self, expert: int) -> None:
-        assert self._pins[expert] > 0
-        self._pins[expert] -= 1
+    def release(self, experts: Iterable[int]) -> None:
+        """The call is done with them."""
+        for expert in experts:
+            assert self._uses[expert] > 0
+            self._uses[expert] -= 1
 
-    def pinned(self, expert: int) -> bool:
-        return self._pins[expert] > 0
+    def in_use(self, expert: int) -> bool:
+        return self._uses[expert] > 0
 
     def hold(self, expert: int) -> bool:
         """From now on the expert, once it has a slot, keeps it; False if that would leave no slot
@@ -104,17 +112,18 @@ class LayerCache:
     def held(self, expert: int) -> bool:
         return self.pool.holds(self._base + expert)
 
-    def reserve(self, experts: Sequence[int], evictable: Callable[[int], bool]) -> list[int]:
+    def reserve(
+        self, experts: Sequence[int], evictable: Callable[[int], bool] = lambda key: True
+    ) -> list[int]:
         """Slots for the first ones of these absent experts, as far as there are any; they are then
-        loading. evictable: of keys, which experts may lose theirs for it."""
+        loading. evictable: of keys, which idle experts may lose theirs for it."""
         self.pool.evict(len(experts) - len(self.pool.free), evictable)
         return [self._take_free(expert) for expert in experts[: len(self.pool.free)]]
 
     def reserve_on_a_guess(self, expert: int, keep: Container[int] = ()) -> int | None:
         """A slot for an expert that nobody has asked for; None if all are in use, in flight or
         belong to experts of this layer to keep."""
-        kept = self._kept(keep)
-        if not self.pool.free and not self.pool.evict(1, kept):
+        if not self.pool.free and not self.pool.evict(1, self._all_but(keep)):
             return None
         slot = self._slot_of[expert] = self.pool.free.pop()
         return slot
@@ -124,13 +133,13 @@ class LayerCache:
         self._admit(expert)
 
     def landed(self, expert: int) -> None:
-        """The bytes of a loading expert are in its slot: it is resident, and pinned once."""
+        """The bytes of a loading expert are in its slot: it is resident, and in use."""
         assert self.is_loading(expert)
-        self._pins[expert] += 1
         self._make_resident(expert)
+        self.use([expert])
 
     def landed_on_a_guess(self, expert: int, nbytes: int) -> None:
-        """The same for an expert that nobody has asked for yet: not pinned, first to go."""
+        """The same for an expert that nobody has asked for yet: not in use, first to go."""
         assert self.is_loading(expert)
         if not self.held(expert):
             self._policy.admit_first_to_go(self._base + expert)
@@ -139,6 +148,7 @@ class LayerCache:
 
     def drop(self, expert: int) -> None:
         """Frees the slot of an expert, loading or resident, whose bytes nobody uses."""
+        assert not self.in_use(expert)
         self._policy.remove(self._base + expert)
         self._num_resident -= int(self.resident[expert])
         self.resident[expert] = False
@@ -148,7 +158,7 @@ class LayerCache:
 
     def recover(self) -> Iterable[int]:
         """The layer's part of the pool's: the slots that stay in use."""
-        self._pins = [0] * self.num_experts
+        self._uses = [0] * self.num_experts
         self._num_resident = int(self.resident.sum())
         self._unproven = {e: n for e, n in self._unproven.items() if self.resident[e]}
         for expert in range(self.num_experts):
@@ -175,13 +185,9 @@ class LayerCache:
         if key not in self._policy and not self.pool.holds(key):
             self._policy.admit(key)
 
-    def _kept(self, keep: Container[int]) -> Callable[[int], bool]:
-        idle, first, stop = self.pool.idle, self._base, self._base + self.num_experts
-
-        def evictable(key: int) -> bool:
-            return idle(key) and not (first <= key < stop and key - first in keep)
-
-        return evictable
+    def _all_but(self, keep: Container[int]) -> Callable[[int], bool]:
+        first, stop = self._base, self._base + self.num_experts
+        return lambda key: not (first <= key < stop and key - first in keep)
 
     def _make_resident(self, expert: int) -> None:
         self.resident[expert] = True

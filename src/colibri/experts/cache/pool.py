@@ -52,19 +52,25 @@ class SlotPool:
         return self.caches[key // LAYER_KEYS], key % LAYER_KEYS
 
     def idle(self, key: int) -> bool:
-        """Whether the expert is resident and nobody works with it."""
+        """Whether the expert is resident and no call uses it: only then may it lose its slot,
+        whoever asks for it, and whichever layer of the pool the slot is wanted for."""
         cache, expert = self.owner(key)
-        return bool(cache.resident[expert]) and not cache.pinned(expert)
+        return bool(cache.resident[expert]) and not cache.in_use(expert)
 
-    def evict(self, count: int, evictable: Callable[[int], bool]) -> int:
-        """Frees up to `count` slots by the policy's choice; how many."""
-        victims = self.policy.victims(count, evictable) if count > 0 else []
+    def evict(self, count: int, allowed: Callable[[int], bool] = lambda key: True) -> int:
+        """Frees up to `count` slots of idle experts by the policy's choice; how many it freed.
+        allowed: of keys, which experts the caller lets go."""
+        if count <= 0:
+            return 0
+        victims = self.policy.victims(count, lambda key: self.idle(key) and allowed(key))
         for key in victims:
             self.give_up(key)
         return len(victims)
 
     def give_up(self, key: int) -> None:
+        """The expert, which is idle, loses its slot."""
         cache, expert = self.owner(key)
+        assert self.idle(key), f"expert {expert} is in use or being read: it keeps its slot"
         cache.drop(expert)
         cache.evictions += 1
 
@@ -91,7 +97,7 @@ class SlotPool:
         """
         while self._held and len(self._held) >= capacity:
             self.unhold(next(reversed(self._held)))
-        self.evict(len(self._slots) - capacity - len(self.free), self.idle)
+        self.evict(len(self._slots) - capacity - len(self.free))
         given = [self.free.pop() for _ in range(len(self._slots) - capacity) if self.free]
         kept = frozenset(given)
         self._slots = [slot for slot in self._slots if slot not in kept]
@@ -104,7 +110,8 @@ class SlotPool:
         self._sized()
 
     def recover(self) -> None:
-        """After a call was broken off, at whatever point: no pins, no loading, no lost slot."""
+        """After a call was broken off, at whatever point: nothing is in use or loading, and no slot
+        is lost."""
         used = {slot for cache in self.caches for slot in cache.recover()}
         self.free = sorted(set(self._slots) - used, reverse=True)
 

@@ -47,9 +47,9 @@ class Shadow:
         hits = int(cache.resident[experts].sum())
         cache.demand(experts)
         for expert in [e for e in experts if not cache.resident[e]]:
-            if cache.reserve([expert], cache.pool.idle):
+            if cache.reserve([expert]):
                 cache.landed(expert)
-                cache.unpin(expert)
+                cache.release([expert])
         return hits
 
 

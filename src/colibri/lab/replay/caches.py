@@ -114,10 +114,9 @@ class CacheReplay:
 
 def _admit(cache: LayerCache, demand: Demand) -> None:
     admission = Admission(cache, demand.experts, (), demand.in_order)
-    for expert in admission.hits:
-        cache.unpin(expert)
+    cache.release(admission.hits)
     while admitted := admission.admit():
         for expert, _ in admitted:
             cache.landed(expert)
-            cache.unpin(expert)
+            cache.release([expert])
     assert not admission.waiting
