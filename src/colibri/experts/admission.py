@@ -43,8 +43,8 @@ class Admission:
         # Rounds leave room for this many reads at a time: hits must not fill the cache.
         self._room = max(1, min(GROUP, self._pool.movable // 2))
         self._union = {cache.key(expert): expert for expert in experts}
-        self._admitted: list[int] = []
-        self._turn: dict[int, int] = {}
+        self._turn: dict[int, int] = {}  # by key, in which place it was admitted
+        self._brought = sorted(claimed)  # those that were absent and have slots by now
         self._victim: int | None = None
         self._first = True  # the others' slots are still to be taken
         if in_order:
@@ -65,6 +65,7 @@ class Admission:
     def again(self, expert: int) -> None:
         """The expert has lost its slot: to be admitted when its turn comes."""
         insort(self.waiting, expert)
+        self._brought = [e for e in self._brought if e != expert]
         self._victim = None
 
     def give_up_last(self, experts: Sequence[int]) -> None:
@@ -74,8 +75,8 @@ class Admission:
 
     def _next(self) -> int:
         expert = self.waiting.pop(0)
-        self._turn[self._cache.key(expert)] = len(self._admitted)
-        self._admitted.append(expert)
+        self._turn[self._cache.key(expert)] = len(self._turn)
+        insort(self._brought, expert)
         return expert
 
     def _take_from_the_call(self) -> bool:
@@ -96,9 +97,9 @@ class Admission:
         if expert is None:
             return self._pool.idle(key)
         if self._in_order:
-            recent = self._admitted[1 - self._room :] if self._room > 1 else []
+            recent = self._brought[1 - self._room :] if self._room > 1 else []
             return expert < min(self.waiting[:1] + recent)
-        return self._turn.get(key, -self._room) <= len(self._admitted) - self._room
+        return self._turn.get(key, -self._room) <= len(self._turn) - self._room
 
     def _make_room(self) -> None:
         """For a walk in ascending order: gives up hits that are needed late, if they leave the
