@@ -1,12 +1,15 @@
-"""Write the generated parts of docs/: `python -m scripts.docs`, or with --check only compare.
+"""Write what is generated: parts of docs/, and contrib/colibri.toml.
 
-A generated part stands between `<!-- NAME: generated ... -->` and `<!-- end -->`.
+`python -m scripts.docs` writes; with --check it only compares. A generated part of a page stands
+between `<!-- NAME: generated ... -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +27,9 @@ from colibri.config import (
 )
 from scripts import reference
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+EXAMPLE = ROOT / "contrib" / "colibri.toml"
 WIDTH = 100
 _PART = re.compile(r"(<!-- (\w+): generated [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -107,18 +112,38 @@ def filled(text: str) -> str:
     return _PART.sub(lambda part: part[1] + PARTS[part[2]]() + part[3], text)
 
 
+def example_file() -> str:
+    """A configuration file in which every setting stands as a comment, with its default."""
+    parts = [
+        "# An example of ~/.config/colibri/config.toml; docs/configuration.md says more.",
+        "# Every line is a comment: what is uncommented holds, everything else has its default.",
+        *_example_settings("Engine: every command that loads a model", SETTINGS, EngineConfig()),
+        *_example_settings("Server: coli serve and coli web", SERVER_SETTINGS, ServerConfig()),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _example_settings(
+    title: str, settings: tuple[Setting, ...], defaults: EngineConfig | ServerConfig
+) -> Iterator[str]:
+    yield f"\n# --- {title} ---"
+    for s in settings:
+        default = getattr(defaults, s.field)
+        value = "" if default is None else json.dumps(default)
+        yield "\n" + textwrap.fill(s.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield f"# {s.field} = {value}".rstrip() + f"  # {s.form}"
+
+
 def main(arguments: list[str]) -> int:
-    stale = 0
-    for page in sorted(DOCS.glob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        if filled(text) == text:
-            continue
+    files = {page: filled(page.read_text("utf-8")) for page in sorted(DOCS.glob("*.md"))}
+    files[EXAMPLE] = example_file()
+    stale = [p for p, text in files.items() if not p.exists() or p.read_text("utf-8") != text]
+    for path in stale:
         if "--check" in arguments:
-            print(f"{page.name}: generated parts are out of date; run python -m scripts.docs")
-            stale = 1
+            print(f"{path.name}: what is generated is out of date; run python -m scripts.docs")
         else:
-            page.write_text(filled(text), encoding="utf-8")
-    return stale
+            path.write_text(files[path], encoding="utf-8")
+    return 1 if stale and "--check" in arguments else 0
 
 
 if __name__ == "__main__":
