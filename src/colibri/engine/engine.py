@@ -245,8 +245,7 @@ class Engine:
         request = sequence.request
         sequence.generated.append(sampled.token)
         request.send(Token(sampled.token, sampled.logprob, sampled.top))
-        ends = sampled.token in request.eos_ids and not request.params.ignore_eos
-        if ends or sequence.sampler.finished:
+        if sequence.ends_with(sampled.token):
             self._finish(sequence, "stop")
         elif sequence.length >= sequence.limit:
             self._finish(sequence, "length")

@@ -71,6 +71,13 @@ class Failed:
 Event = PrefillProgress | PromptLogprobs | BranchLogprobs | Token | Finished | Failed
 
 
+class TokenWatch(Protocol):
+    """Sees every token of an answer but the one that ends a text, in order; True: the answer ends
+    with this one. Called on the engine's thread."""
+
+    def __call__(self, token_id: int, /) -> bool: ...
+
+
 class EventSink(Protocol):
     """Where a request's events go. Called on the engine's thread (a stalled engine's last event
     comes from the watchdog's): it must not wait."""
@@ -81,7 +88,8 @@ class EventSink(Protocol):
 @dataclass(eq=False)
 class Request:
     """branches: continuations of the prompt to be scored, instead of an answer. marks: lengths of
-    the prompt at which other prompts may part from it. deadline: of time.monotonic()."""
+    the prompt at which other prompts may part from it. deadline: of time.monotonic(). watch: looks
+    for stop strings."""
 
     prompt_ids: Sequence[int]
     params: SamplingParams
@@ -90,6 +98,7 @@ class Request:
     cancelled: bool = False
     matcher: Matcher | None = None  # of the structure that the answer must have
     deadline: float | None = None
+    watch: TokenWatch | None = None
     branches: Sequence[Sequence[int]] = ()
     marks: Sequence[int] = ()
     cached_tokens: int = 0  # of the prompt, that were not computed anew; set when it starts

@@ -121,6 +121,14 @@ class Sequence:
             self.request.send(PromptLogprobs(tuple(self._scored)))
             self._scored = []
 
+    def ends_with(self, token: int) -> bool:
+        """Whether the answer is whole with this token, its newest."""
+        request = self.request
+        if token in request.eos_ids and not request.params.ignore_eos:
+            return True
+        stopped = request.watch is not None and request.watch(token)
+        return stopped or self.sampler.finished
+
     def status(self) -> RequestStatus:
         """From any thread."""
         return RequestStatus(

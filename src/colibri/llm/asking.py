@@ -18,7 +18,8 @@ from colibri.grammar.answers import FREE, AnswerForm
 from colibri.grammar.grammars import Grammars
 from colibri.llm.scores import Normalize, Scoring, check_options, joint_ids
 from colibri.sampling import SamplingParams
-from colibri.text.assemble import TextAssembler
+from colibri.text.assemble import StopWatch, TextAssembler
+from colibri.text.parts import AnswerParser
 from colibri.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
@@ -73,7 +74,7 @@ class Asker:
         request = self._request(ids, params)
         if self.tokenizer is None:
             return Answer(request)
-        return Answer(request, TextAssembler(self.tokenizer, request.params.stop, continues=True))
+        return self._answer(request, self.tokenizer, continues=True)
 
     def conversation(
         self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
@@ -88,8 +89,21 @@ class Asker:
         notes = (*chat.notes(asked, messages), *rules.notes)
         self._warn(notes)
         parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
+        return self._answer(request, tokenizer, False, parser, shown, notes)
+
+    def _answer(
+        self,
+        request: Request,
+        tokenizer: Tokenizer,
+        continues: bool,
+        parser: AnswerParser | None = None,
+        shown: frozenset[int] = frozenset(),
+        notes: tuple[str, ...] = (),
+    ) -> Answer:
         stop = request.params.stop
-        return Answer(request, TextAssembler(tokenizer, stop, False, parser, shown), notes)
+        if stop:
+            request.watch = StopWatch(tokenizer, stop, continues, shown)
+        return Answer(request, TextAssembler(tokenizer, stop, continues, parser, shown), notes)
 
     def _warn(self, notes: Sequence[str]) -> None:
         for note in notes:

@@ -9,6 +9,25 @@ from colibri.text.stop import StopMatcher
 from colibri.text.tokenizer import Tokenizer
 
 
+class StopWatch:
+    """Whether the text of an answer's tokens has come to a stop string: for the engine, which ends
+    the answer there however far behind its reader is. `continues`, `shown`: as the reader's."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop: tuple[str, ...],
+        continues: bool,
+        shown: frozenset[int] = frozenset(),
+    ) -> None:
+        self._detokenizer = IncrementalDetokenizer(tokenizer, continues=continues, shown=shown)
+        self._matcher = StopMatcher(stop)
+
+    def __call__(self, token_id: int) -> bool:
+        _, stopped = self._matcher.push(self._detokenizer.push(token_id))
+        return stopped
+
+
 class TextAssembler:
     """`continues`: the text goes on from a prompt's, so a leading blank belongs to it. `shown`:
     special tokens that are text all the same, because the parser looks for them."""
