@@ -2,10 +2,13 @@
 
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import msgspec
 import pytest
 
+from colibri.lab import units
+from colibri.lab.clock import PHASES
 from colibri.lab.report import page
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -79,3 +82,24 @@ def test_a_model_that_read_nothing_has_a_page_too(results):
     ]
     html = page(msgspec.structs.replace(results, hardware=hardware, layers=layers))
     assert "Timeline" in html
+
+
+def test_phases_have_the_colours_of_the_dashboard(html):
+    """In light and in dark: who looks from one to the other takes them for the same."""
+    web = files("colibri") / "web" / "static"
+    named = re.findall(
+        r'id: "(\w+)", name: [^,]+, colour: "(--[\w-]+)"',
+        (web / "pages" / "profile" / "phases.js").read_text(encoding="utf-8"),
+    )
+    drawn = {phase: colour for phase, colour in named if phase != "between"}
+    assert drawn.keys() == set(PHASES)
+    tokens = (web / "css" / "tokens.css").read_text(encoding="utf-8")
+    grounds = zip(html.split("@media", 1), tokens.split('[data-theme="dark"]', 1), strict=True)
+    for report, dashboard in grounds:
+        for phase, colour in drawn.items():
+            wanted = re.search(rf"{colour}: ([^;]+);", dashboard)
+            assert f"--{phase}: {wanted[1]};" in report
+
+
+def test_small_times_have_the_same_unit_everywhere():
+    assert units.time(12.34e-6) == "12.3 \u00b5s"

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from importlib.resources import files
 
 from colibri.lab import charts, units
 from colibri.lab.clock import PHASES
 from colibri.lab.facts import Section, sections
+from colibri.lab.page import document, section
 from colibri.lab.results import PhaseShare, Results
 
 
 def page(r: Results) -> str:
     """The HTML document."""
-    style = (files("colibri.lab") / "report.css").read_text(encoding="utf-8")
-    body = "".join(
-        (
-            f"<h1>{escape(r.model.name)}</h1><p>{escape(r.model.load_line)}</p>",
-            _tiles(r),
-            _timeline(r),
-            _layers(r),
-            _experts(r),
-            _phases(r),
-            _facts(r),
-        )
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(r.model.name)} - coli bench</title><style>{style}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
-    )
+    body = "".join(part(r) for part in (_tiles, _timeline, _layers, _experts, _phases, _facts))
+    return document(f"{r.model.name} - coli bench", r.model.name, r.model.load_line, body)
 
 
 def _tiles(r: Results) -> str:
@@ -49,20 +33,16 @@ def _tiles(r: Results) -> str:
     return f'<div class="tiles">{inner}</div>'
 
 
-def _section(title: str, words: str, content: str) -> str:
-    return f"<section><h2>{title}</h2><p>{words}</p>{content}</section>"
-
-
 def _timeline(r: Results) -> str:
     words = "One decoded token of median length, from its first layer to its sampling."
-    return _section(
+    return section(
         "Timeline of a token", words, charts.legend(PHASES) + charts.timeline(r.timeline)
     )
 
 
 def _layers(r: Results) -> str:
     words = "Mean of all decoded tokens. Outside: embedding, last norm, head, sampling."
-    return _section(
+    return section(
         "Time by layer and phase", words, charts.legend(PHASES) + charts.phases_by_layer(r.layers)
     )
 
@@ -71,7 +51,7 @@ def _experts(r: Results) -> str:
     if not any(n.hits + n.misses for n in r.layers):
         return ""
     parts = [
-        _section("Hit rate by layer", "Experts found in memory, decode.", charts.hit_rate(r.layers))
+        section("Hit rate by layer", "Experts found in memory, decode.", charts.hit_rate(r.layers))
     ]
     if r.hardware.disk_bandwidth:
         words = (
@@ -79,7 +59,7 @@ def _experts(r: Results) -> str:
             "The longer of experts and reads bounds a layer."
         )
         chart = charts.disk_and_compute(r.layers, r.hardware.disk_bandwidth)
-        parts.append(_section("Disk against compute", words, chart))
+        parts.append(section("Disk against compute", words, chart))
     return "".join(parts) + _utilisation(r)
 
 
@@ -94,7 +74,7 @@ def _utilisation(r: Results) -> str:
         used = d.bytes_read_per_token / d.token_seconds.mean / h.disk_bandwidth
         shares.append(("disk", used, f"of {units.bandwidth(h.disk_bandwidth)}"))
     words = "How much of the time kernels ran, and of what memory and disk can deliver was used."
-    return _section("Utilisation in decode", words, charts.utilisation(shares))
+    return section("Utilisation in decode", words, charts.utilisation(shares))
 
 
 def _phases(r: Results) -> str:
@@ -104,7 +84,7 @@ def _phases(r: Results) -> str:
     )
     rows = "".join(_phase(n, r.prefill.phases, r.decode.phases) for n in PHASES)
     words = "Seconds of a prompt's prefill and of a decoded token; they sum to wall time."
-    return _section("Phases", words, f'<div class="chart"><table>{head}{rows}</table></div>')
+    return section("Phases", words, f'<div class="chart"><table>{head}{rows}</table></div>')
 
 
 def _phase(name: str, *runs: Mapping[str, PhaseShare]) -> str:
@@ -122,6 +102,6 @@ def _facts(r: Results) -> str:
     return f'<div class="columns">{"".join(map(_table, found))}</div>'
 
 
-def _table(section: Section) -> str:
-    rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in section.rows)
-    return f"<section><h2>{section.title}</h2><table>{rows}</table></section>"
+def _table(facts: Section) -> str:
+    rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.rows)
+    return f"<section><h2>{facts.title}</h2><table>{rows}</table></section>"

@@ -16,11 +16,11 @@ def size(count: float | None) -> str:
 
 
 def time(seconds: float | None) -> str:
-    """12.3 us, 4.56 ms, 1.23 s, 75.0 s."""
+    """12.3 µs, 4.56 ms, 1.23 s, 75.0 s."""
     if seconds is None:
         return DASH
     if seconds < 1e-3:
-        return f"{seconds * 1e6:.1f} us"
+        return f"{seconds * 1e6:.1f} µs"
     if seconds < 1:
         return f"{seconds * 1e3:.2f} ms"
     return f"{seconds:.{2 if seconds < 10 else 1}f} s"

@@ -67,7 +67,7 @@ class LayerCache:
 
     def has_all(self, experts: Ids) -> bool:
         """Whether every one of these is resident: the usual case of decode."""
-        # Not all(): a reduction takes 20 us where weights have just passed through the caches.
+        # Not all(): a reduction takes 20 µs where weights have just passed through the caches.
         return self.complete or b"\0" not in self.resident.take(experts, mode="clip").tobytes()
 
     def demand(self, experts: Sequence[int]) -> None:

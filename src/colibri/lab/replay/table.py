@@ -6,6 +6,7 @@ from html import escape
 
 from colibri.lab import units
 from colibri.lab.lines import LineChart
+from colibri.lab.page import document, section
 from colibri.lab.replay.outcome import Outcome, Row
 
 _HEADS = ("policy", "scope", "slots", "ratio", "hits", "in decode", "misses", "read", "wasted")
@@ -40,24 +41,25 @@ def chart(outcome: Outcome) -> LineChart:
 
 def page(outcome: Outcome) -> str:
     """The HTML document."""
-    head = "".join(f"<th>{escape(h)}</th>" for h in _HEADS)
+    head = "".join(f"<th{_class(i)}>{escape(h)}</th>" for i, h in enumerate(_HEADS))
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in _cells(row)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{_class(i)}>{escape(c)}</td>" for i, c in enumerate(_cells(row)))
+        + "</tr>"
         for row in outcome.rows
     )
-    style = (
-        ":root{color-scheme:light dark}body{font:15px/1.5 sans-serif;margin:2rem auto;"
-        "max-width:960px;padding:0 1rem}table{border-collapse:collapse;width:100%}"
-        "th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}"
-        "th:first-child,td:first-child{text-align:left}"
+    drawn = chart(outcome)
+    picture = f'<div class="chart">{drawn.svg()}</div>'
+    words = "A line a policy; beside each other where they would lie on one another."
+    table = f'<div class="chart"><table><tr>{head}</tr>{rows}</table></div>'
+    body = section(escape(drawn.title), words, picture) + section(
+        "All caches", "Slots a layer, and how many times the experts of a token that is.", table
     )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(outcome.model)} - coli replay</title><style>{style}</style></head><body>"
-        f"<h1>{escape(outcome.model)}</h1><p>{escape(lines(outcome)[0])}</p>"
-        f"{chart(outcome).svg()}<table><tr>{head}</tr>{rows}</table></body></html>\n"
-    )
+    return document(f"{outcome.model} - coli replay", outcome.model, lines(outcome)[0], body)
+
+
+def _class(column: int) -> str:
+    return ' class="number"' if column > 1 else ""
 
 
 def _cells(row: Row) -> tuple[str, ...]:
