@@ -47,8 +47,7 @@ def _table(settings: tuple[Setting, ...], defaults: EngineConfig | ServerConfig)
     for s in settings:
         default = getattr(defaults, s.field)
         shown = "" if default in (None, ()) else f"`{default}`"
-        names = f"`{s.env}`" + (f", `{s.upstream.env}`" if s.upstream else "")
-        lines.append(f"| `{s.flag}` | {names} | `{s.field}` | {s.form} | {shown} | {s.help} |")
+        lines.append(f"| `{s.flag}` | `{s.env}` | `{s.field}` | {s.form} | {shown} | {s.help} |")
     return "\n".join(lines) + "\n"
 
 

@@ -14,6 +14,7 @@ from colibri.config import (
     SETTINGS,
     EngineConfig,
     EngineSettings,
+    ServerConfig,
     default_file,
     parse_bytes,
     unknown_variables,
@@ -177,7 +178,65 @@ def test_table_covers_exactly_the_fields() -> None:
     ],
 )
 def test_upstream_variables(environ: dict[str, str], expected: dict[str, Any]) -> None:
-    assert resolve(environ) == EngineConfig(**expected)
+    assert resolve(environ | {"COLI_UPSTREAM": "1"}) == EngineConfig(**expected)
+
+
+@pytest.mark.parametrize("switch", [{}, {"COLI_UPSTREAM": "0"}, {"COLI_UPSTREAM": ""}])
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"CTX": "prod"},
+        {"CAP": "abc"},
+        {"CTX": "100", "RAM_GB": "2", "PIN_GB": "1"},
+        {"DIRECT": "/srv", "PIPE_WORKERS": "many", "PILOT": "yes", "AUTOPIN": "no"},
+    ],
+)
+def test_everyday_names_are_not_ours_unasked(environ: dict[str, str], switch: Any) -> None:
+    assert resolve(environ | switch) == EngineConfig()
+
+
+def test_what_loses_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('ram = 5\nreaders = "none"\n')
+    environ = {"COLI_RAM": "2GB", "COLI_CONTEXT": "prod", "COLI_READERS": "x"}
+    config = resolve(environ, file, context="512", readers=2)
+    assert (config.ram, config.context, config.readers) == ("2GB", 512, 2)
+    upstream = {"COLI_UPSTREAM": "1", "CTX": "prod", "COLI_CONTEXT": "256", "RAM_GB": "x"}
+    assert resolve(upstream, ram="1GB").context == 256
+    with pytest.raises(ConfigError, match=r"config.toml: ram: 5"):
+        resolve({}, file, readers=2)
+
+
+_OF_A_SERVICE = {
+    "COLI_PORT": "tcp://10.96.12.7:8000",
+    "COLI_SERVICE_HOST": "10.96.12.7",
+    "COLI_SERVICE_PORT": "8000",
+    "COLI_SERVICE_PORT_HTTP": "8000",
+    "COLI_PORT_8000_TCP": "tcp://10.96.12.7:8000",
+    "COLI_PORT_8000_TCP_PROTO": "tcp",
+    "COLI_PORT_8000_TCP_PORT": "8000",
+    "COLI_PORT_8000_TCP_ADDR": "10.96.12.7",
+}
+
+
+def test_what_kubernetes_sets_for_a_service_is_one_warning_and_no_value(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("port = 9000\n")
+    assert ServerConfig.resolve(environ=_OF_A_SERVICE, file=None).port == 8000
+    assert ServerConfig.resolve(environ=_OF_A_SERVICE, file=file).port == 9000
+    assert ServerConfig.resolve(environ=_OF_A_SERVICE, file=file, port="8765").port == 8765
+    (warning,) = unknown_variables(_OF_A_SERVICE)
+    assert warning.startswith("COLI_PORT and 7 more")
+    assert "enableServiceLinks" in warning
+    others = {"COLI_MODEL_PORT": "udp://[fd00::1]:53", "COLI_MODEL_SERVICE_HOST": "fd00::1"}
+    (warning,) = unknown_variables(others)
+    assert "COLI_MODEL_PORT and 1 more" in warning
+
+
+@pytest.mark.parametrize("text", ["tcp", "tcp://", "8000/tcp", "http://host:1"])
+def test_a_bad_port_is_still_one(text: str) -> None:
+    with pytest.raises(ConfigError, match="COLI_PORT"):
+        ServerConfig.resolve(environ={"COLI_PORT": text}, file=None)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +249,7 @@ def test_upstream_variables(environ: dict[str, str], expected: dict[str, Any]) -
         ("COLI_CPU", "sse"),
         ("COLI_CONTEXT", "-1"),
         ("COLI_MODEL", "a\0b"),
+        ("COLI_UPSTREAM", "yes"),
         ("RAM_GB", "lots"),
         ("RAM_GB", "24GB"),
         ("DIRECT", "yes"),
@@ -203,7 +263,7 @@ def test_upstream_variables(environ: dict[str, str], expected: dict[str, Any]) -
 )
 def test_bad_variable_is_named_with_its_range(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name) as raised:
-        resolve({name: value})
+        resolve({"COLI_UPSTREAM": "1", name: value})
     assert len(str(raised.value)) < 250
 
 

@@ -9,13 +9,17 @@ from colibri.config import SETTINGS, unknown_variables
 from colibri.config.upstream import (
     ABSENT,
     SAMPLING_NAMES,
+    idle,
     known_names,
     names_of,
     notices,
     sampling_from,
+    taken,
 )
 from colibri.errors import ConfigError
 from colibri.sampling import SamplingParams
+
+ON = {"COLI_UPSTREAM": "1"}
 
 # The variables that the C engine's own pages name for the features of its command line.
 SURVEYED = set(
@@ -49,23 +53,47 @@ def test_a_variable_means_one_thing() -> None:
         ({"TEMP": "0"}, {"temperature": 0.0}),
         ({"TEMP": "/var/tmp"}, {}),
         ({"SEED": "7", "NGEN": "64"}, {"seed": 7, "max_tokens": 64}),
-        ({"SEED": "x", "NGEN": "", "COLI_TEMP": ""}, {}),
+        ({"SEED": "", "NGEN": "", "COLI_TEMP": ""}, {}),
     ],
 )
 def test_sampling(environ: dict[str, str], expected: dict[str, float]) -> None:
-    assert sampling_from(environ) == expected
-    SamplingParams(**sampling_from(environ))  # type: ignore[arg-type]
+    given = sampling_from(environ | ON)
+    assert given == expected
+    SamplingParams(**given)  # type: ignore[arg-type]
+    assert sampling_from(environ) == ({"temperature": 0.5} if environ.get("COLI_TEMP") else {})
 
 
-def test_a_temperature_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"COLI_TEMP: 'hot' is not a number"):
-        sampling_from({"COLI_TEMP": "hot"})
+@pytest.mark.parametrize("environ", [{"COLI_TEMP": "hot"}, {"SEED": "x"} | ON, {"NGEN": "5s"} | ON])
+def test_a_number_that_is_none_is_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r": '\w+' is not a number"):
+        sampling_from(environ)
+
+
+def test_what_is_taken_is_known() -> None:
+    environ = {"CTX": "9", "RAM_GB": "2", "COLI_RAM": "1GB", "SEED": "5", "COLI_TEMP": "0"} | ON
+    flags = dict.fromkeys(["context", "ram", "seed", "temperature"])
+    assert taken(environ, flags) == [
+        ("CTX", "--context"),
+        ("COLI_TEMP", "--temperature"),
+        ("SEED", "--seed"),
+    ]
+    assert taken(environ, flags | {"context": "10"})[0] == ("COLI_TEMP", "--temperature")
+    assert taken(environ, {"ram": None}) == []
+    del environ["COLI_UPSTREAM"]
+    assert taken(environ, flags) == [("COLI_TEMP", "--temperature")]
+    assert idle(environ) == ["CTX", "RAM_GB", "SEED"]
+
+
+def test_everyday_names_are_not_answered_for_unasked() -> None:
+    everyday = [a.env for a in ABSENT if not a.env.startswith("COLI_")]
+    assert {"PIN", "SCHEMA", "PIPE"} < set(everyday)
+    assert notices(dict.fromkeys(everyday, "public")) == []
 
 
 @pytest.mark.parametrize("absent", ABSENT, ids=lambda a: a.env)
 def test_what_is_not_here_is_said_once(absent: object) -> None:
-    assert notices({absent.env: "5"}) == [f"{absent.env} is set, but {absent.says}"]  # type: ignore[attr-defined]
-    assert notices(dict.fromkeys(absent.quiet, "") | {absent.env: absent.quiet[0]}) == []  # type: ignore[attr-defined]
+    assert notices({absent.env: "5"} | ON) == [f"{absent.env} is set, but {absent.says}"]  # type: ignore[attr-defined]
+    assert notices({absent.env: absent.quiet[0]} | ON) == []  # type: ignore[attr-defined]
 
 
 def test_flags_that_notices_name_exist() -> None:

@@ -151,7 +151,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     import os
 
     for name in list(os.environ):
-        if name.startswith("COLI_") or name in ("RAM_GB", "CAP", "CTX", "DIRECT"):
+        if name.startswith("COLI_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -22,7 +22,7 @@ from colibri.config import (
     default_file,
     unknown_variables,
 )
-from colibri.config.upstream import notices, sampling_from
+from colibri.config.upstream import notices, sampling_from, taken
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def take_chat(flags: dict[str, Any]) -> ChatOptions:
 def take_config(flags: dict[str, Any]) -> EngineConfig:
     """The configuration from these flags (taken out of the mapping), environment and file."""
     given = {setting.field: flags.pop(setting.field) for setting in SETTINGS}
+    _say_taken(given)
     return with_profile(_resolve(given), given)
 
 
@@ -180,12 +181,19 @@ def take(**flags: Any) -> EngineConfig:
 
 def take_model(flag: str | None) -> str | None:
     """The model by flag, environment or file; None: the embedded one."""
-    return _resolve({"model": flag}).model
+    return take_some(model=flag).model
 
 
 def take_some(**flags: str | None) -> EngineConfig:
     """The same for a command that takes only these settings."""
+    _say_taken(flags)
     return _resolve(flags)
+
+
+def _say_taken(flags: Mapping[str, Any]) -> None:
+    if names := taken(os.environ, flags):
+        pairs = ", ".join(f"{name} for {flag}" for name, flag in names)
+        terminal.say(f"coli: warning: variables of the C engine are taken: {pairs}")
 
 
 def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
@@ -197,6 +205,7 @@ def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
 def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
     """What was given of SamplingParams' fields, taken out of the mapping."""
     own = {field: flags.pop(field) for field, _, _ in SAMPLING}
+    _say_taken(own)
     given: dict[str, Any] = sampling_from(os.environ)
     given |= {field: value for field, value in own.items() if value is not None}
     if biases := flags.pop("logit_bias"):
@@ -214,6 +223,7 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
 def take_defaults(flags: dict[str, Any]) -> dict[str, Any]:
     """The same of default_options."""
     own = {field: flags.pop(field) for field, _, _ in _DEFAULTS}
+    _say_taken(own)
     given = {name: value for name, value in sampling_from(os.environ).items() if name in own}
     given |= {field: value for field, value in own.items() if value is not None}
     _check(given)

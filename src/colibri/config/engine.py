@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from colibri.config.server import SERVER_BY_FIELD
+from colibri.config.servicelinks import service_links, warning_of
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES
 from colibri.config.sizes import shown
 from colibri.config.sources import gather, near
@@ -183,9 +184,13 @@ def usage_of(environ: Mapping[str, str]) -> str | None:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """One warning for each COLI_* variable that nothing reads, with names near it."""
+    """One warning for each COLI_* variable that nothing reads, with names near it; one for all
+    that Kubernetes sets."""
     settings = (*BY_FIELD.values(), *SERVER_BY_FIELD.values())
     ours = {setting.env for setting in settings} | {name for name, _ in OTHER_VARIABLES}
     known = ours | known_names()
-    strays = sorted(name for name in environ if name.startswith("COLI_") and name not in known)
-    return [f"{name} is set but means nothing here{near(name, ours)}" for name in strays]
+    links = service_links(environ)
+    strays = sorted(n for n in environ if n.startswith("COLI_") and n not in known | links)
+    return warning_of(links) + [
+        f"{name} is set but means nothing here{near(name, ours)}" for name in strays
+    ]

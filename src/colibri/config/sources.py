@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from colibri.config.servicelinks import is_service_link
 from colibri.config.settings import Setting
 from colibri.config.sizes import shown
-from colibri.config.upstream import names_of
+from colibri.config.upstream import set_for
 from colibri.errors import ConfigError
 
 Table = Mapping[str, Setting]
@@ -21,16 +22,23 @@ def gather(
     file: Path | None,
     flags: Mapping[str, object],
 ) -> dict[str, Any]:
-    """What is asked for of a table: a flag wins over a variable, a variable over the file.
+    """What is asked for of a table: a flag wins over a variable, a variable over the file. What
+    loses is not read: a bad value in it harms nobody.
 
     elsewhere: keys that the file may have for others. A flag that is None was not given. Raises
     ConfigError naming the flag, variable or file key, and what it may be.
     """
-    return (
-        _from_file(table, elsewhere, file)
-        | _from_environ(table, environ)
-        | _from_flags(table, flags)
-    )
+    _check_flags(table, flags)
+    from_file = _from_file(table, elsewhere, file)
+    values: dict[str, Any] = {}
+    for field, setting in table.items():
+        if (value := flags.get(field)) is not None:
+            values[field] = setting.read(value, setting.flag)
+        elif (variable := _variable(setting, environ)) is not None:
+            values[field] = setting.read(variable[1], variable[0])
+        elif field in from_file:
+            values[field] = setting.read(from_file[field], f"{file}: {field}")
+    return values
 
 
 def near(name: str, known: Collection[str]) -> str:
@@ -40,24 +48,20 @@ def near(name: str, known: Collection[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def _from_flags(table: Table, flags: Mapping[str, object]) -> dict[str, Any]:
+def _check_flags(table: Table, flags: Mapping[str, object]) -> None:
     if strays := sorted(set(flags) - set(table)):
         raise ConfigError(f"unknown setting {strays[0]!r}; known: {', '.join(table)}")
-    given = {name: value for name, value in flags.items() if value is not None}
-    return {name: table[name].read(v, table[name].flag) for name, v in given.items()}
 
 
-def _from_environ(table: Table, environ: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for setting in table.values():
-        if text := environ.get(setting.env):
-            values[setting.field] = setting.read(text, setting.env)
-            continue
-        for upstream in names_of(setting):
-            if text := environ.get(upstream.env):
-                values[setting.field] = setting.read(upstream.translate(text), upstream.env)
-                break
-    return values
+def _variable(setting: Setting, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The variable that speaks for a setting, and what it says."""
+    text = environ.get(setting.env)
+    if text and not is_service_link(setting.env, text):
+        return setting.env, text
+    upstream = set_for(setting, environ)
+    if upstream is None:
+        return None
+    return upstream.env, upstream.translate(environ[upstream.env])
 
 
 def _from_file(table: Table, elsewhere: Collection[str], path: Path | None) -> dict[str, Any]:
@@ -67,8 +71,7 @@ def _from_file(table: Table, elsewhere: Collection[str], path: Path | None) -> d
     if strays := sorted(set(values) - set(known)):
         hint = near(strays[0], known) or f"; known: {', '.join(known)}"
         raise ConfigError(f"{path}: unknown key {shown(strays[0])}{hint}")
-    ours = {key: value for key, value in values.items() if key in table}
-    return {key: table[key].read(value, f"{path}: {key}") for key, value in ours.items()}
+    return values
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

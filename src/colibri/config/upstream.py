@@ -1,5 +1,7 @@
 """Variables that users of the C engine know: which of our names each is, or that it is none.
 
+Most have everyday names (CTX, SEED, PIN), which anybody may have set for something else: they
+count only where COLI_UPSTREAM=1 says so. Those that begin with COLI_ always count.
 The first name of a setting stands with it (`Setting.upstream`), the others here.
 """
 
@@ -13,6 +15,8 @@ from colibri.config.settings.translations import autopin, pilot, same
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError
 
+SWITCH = "COLI_UPSTREAM"
+
 FURTHER: tuple[tuple[str, Upstream], ...] = (
     ("readers", Upstream("PIPE_WORKERS", same)),
     ("lookahead", Upstream("PILOT_REAL", pilot, "0 (off) or a number of layers")),
@@ -22,8 +26,8 @@ FURTHER: tuple[tuple[str, Upstream], ...] = (
 
 @dataclass(frozen=True)
 class SamplingName:
-    """A variable that stands for a flag of sampling. `common`: also other programs' variable, so
-    a value that is no number is not meant for us."""
+    """A variable that stands for a flag of sampling. `common`: the system sets it too, so a value
+    that is no number is not meant for us."""
 
     env: str
     field: str  # of SamplingParams
@@ -43,8 +47,8 @@ class SamplingName:
 SAMPLING_NAMES: tuple[SamplingName, ...] = (
     SamplingName("COLI_TEMP", "temperature", float),
     SamplingName("TEMP", "temperature", float, common=True),  # often a folder
-    SamplingName("NGEN", "max_tokens", int, common=True),
-    SamplingName("SEED", "seed", int, common=True),
+    SamplingName("NGEN", "max_tokens", int),
+    SamplingName("SEED", "seed", int),
 )
 
 
@@ -95,6 +99,18 @@ ABSENT: tuple[Absent, ...] = (
 )
 
 
+def counts(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether a variable of the C engine is heeded. Raises ConfigError where that is not clear."""
+    return name.startswith("COLI_") or _switched_on(environ)
+
+
+def _switched_on(environ: Mapping[str, str]) -> bool:
+    text = environ.get(SWITCH, "").strip()
+    if text not in ("", "0", "1"):
+        raise ConfigError(f"{SWITCH}: {shown(text)} is not 1 or 0")
+    return text == "1"
+
+
 def names_of(setting: Setting) -> Iterator[Upstream]:
     """The variables of the C engine that stand for a setting; the first that is set counts."""
     if setting.upstream is not None:
@@ -102,23 +118,51 @@ def names_of(setting: Setting) -> Iterator[Upstream]:
     yield from (upstream for name, upstream in FURTHER if name == setting.field)
 
 
+def set_for(setting: Setting, environ: Mapping[str, str]) -> Upstream | None:
+    """The one of them that is set and counts."""
+    names = (u for u in names_of(setting) if counts(u.env, environ) and environ.get(u.env))
+    return next(names, None)
+
+
 def sampling_from(environ: Mapping[str, str]) -> dict[str, float]:
     """Fields of SamplingParams that the C engine's variables give. Raises ConfigError."""
-    given: dict[str, float] = {}
+    return {field: value for field, (_, value) in _sampling(environ).items()}
+
+
+def _sampling(environ: Mapping[str, str]) -> dict[str, tuple[str, float]]:
+    """Field -> the variable that gives it, and what it gives."""
+    given: dict[str, tuple[str, float]] = {}
     for name in SAMPLING_NAMES:
-        value = name.read(environ)
-        if value is not None:
-            given.setdefault(name.field, value)
+        if name.field in given or not counts(name.env, environ):
+            continue
+        if (value := name.read(environ)) is not None:
+            given[name.field] = (name.env, value)
     return given
 
 
+def taken(environ: Mapping[str, str], flags: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The C engine's variables that decide something of a command that has these flags, each with
+    the flag it stands for."""
+    unset = {field for field, value in flags.items() if value is None}
+    settings = [s for s in SETTINGS if s.field in unset and not environ.get(s.env)]
+    pairs = [(u.env, s.flag) for s in settings if (u := set_for(s, environ)) is not None]
+    sampling = [(f, name) for f, (name, _) in _sampling(environ).items() if f in unset]
+    return pairs + [(name, "--" + field.replace("_", "-")) for field, name in sampling]
+
+
 def notices(environ: Mapping[str, str]) -> list[str]:
-    """One line for each variable that is set and does nothing here."""
+    """One line for each variable that is set, counts and does nothing here."""
     return [
         f"{absent.env} is set, but {absent.says}"
         for absent in ABSENT
         if environ.get(absent.env, "").strip() not in ("", *absent.quiet)
+        and counts(absent.env, environ)
     ]
+
+
+def idle(environ: Mapping[str, str]) -> list[str]:
+    """Variables with a name of the C engine that are set and not heeded."""
+    return sorted(name for name in known_names() if environ.get(name) and not counts(name, environ))
 
 
 def known_names() -> set[str]:

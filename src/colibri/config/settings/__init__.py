@@ -26,4 +26,5 @@ OTHER_VARIABLES: tuple[tuple[str, str], ...] = (
     ("COLI_CONFIG", "Path of the configuration file."),
     ("COLI_DEBUG", "1: show the Python traceback of an error."),
     ("COLI_TEST_TOKENIZERS", "Directory of large real tokenizers for the test suite."),
+    ("COLI_UPSTREAM", "1: the C engine's own variables count too, with their everyday names."),
 )

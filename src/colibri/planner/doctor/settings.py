@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from colibri.config import SETTINGS, EngineConfig, unknown_variables
+from colibri.config.upstream import SWITCH, idle, set_for
 from colibri.errors import ColibriError, ConfigError
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, warned
@@ -18,22 +19,33 @@ def variables(case: Case) -> Sequence[Found]:
     found = [warned(text, fix=unset) for text in unknown_variables(environ)]
     known = []
     for setting in SETTINGS:
-        names = [setting.env] + ([setting.upstream.env] if setting.upstream else [])
-        for name in names:
+        upstream = set_for(setting, environ)
+        for name in (setting.env, *([upstream.env] if upstream else [])):
             if text := environ.get(name):
                 known.append(f"{name}={text}")
-                found += _readable(name, text)
+                found += _readable(name, environ)
     if found:
         return found
-    return [passed(f"set: {', '.join(known)}" if known else "no variable is set")]
+    return [
+        passed((f"set: {', '.join(known)}" if known else "no variable is set") + _idle(environ))
+    ]
 
 
-def _readable(name: str, text: str) -> list[Found]:
+def _readable(name: str, environ: Mapping[str, str]) -> list[Found]:
+    alone = {key: environ[key] for key in (name, SWITCH) if key in environ}
     try:
-        EngineConfig.resolve(environ={name: text}, file=None)
+        EngineConfig.resolve(environ=alone, file=None)
     except ConfigError as error:
         return [failed(str(error), name, fix="unset it or give a value it may have")]
     return []
+
+
+def _idle(environ: Mapping[str, str]) -> str:
+    names = idle(environ)
+    if not names:
+        return ""
+    verb = "counts" if len(names) == 1 else "count"
+    return f"; {', '.join(names)} {verb} only with {SWITCH}=1"
 
 
 def config_file(case: Case) -> Sequence[Found]:
