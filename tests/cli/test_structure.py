@@ -61,3 +61,28 @@ def test_what_cannot_be_is_said_before_a_model_is_loaded(
     assert says in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert not llm.configs
+
+
+def test_an_answer_that_is_only_a_beginning_is_an_error(
+    coli: Any, llm: Any, tmp_path: Path
+) -> None:
+    llm.finish_reason = "length"
+    schema = given(tmp_path, "s.json", SCHEMA)
+    for flags in (["--json-schema", schema], ["--regex", "[a-z]+"]):
+        outcome = coli("run", "-q", "x", *flags)
+        assert (outcome.code, outcome.out) == (1, "Hello world.\n")
+        assert "cut off after 3 tokens (finish_reason length)" in outcome.err
+    assert coli("run", "-q", "x").code == 0
+
+
+def test_in_a_chat_it_is_a_warning(coli: Any, llm: Any) -> None:
+    llm.finish_reason = "length"
+    outcome = coli("chat", "-q", "--regex", "[a-z]+", stdin=b"hi\nhi\n")
+    assert outcome.code == 0
+    assert outcome.err.count("warning: the answer was cut off") == 2
+    assert coli("chat", "-q", stdin=b"hi\n").err == ""
+
+
+def test_an_answer_whose_form_is_whole_is_none(coli: Any, llm: Any) -> None:
+    outcome = coli("run", "-q", "x", "--regex", "[a-z]+")
+    assert (outcome.code, outcome.err) == (0, "")

@@ -3,10 +3,11 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+import golden
 from colibri.errors import ConfigError
 from colibri.text.builtin import BUILT_IN, built_in
 from colibri.text.chat import ChatFormat, ChatRequest
@@ -256,3 +257,44 @@ def test_bad_calls_in_messages_are_named(calls: Any, words: str, tmp_path: Path)
     messages = [says("user", "x"), says("assistant", "", tool_calls=calls)]
     with pytest.raises(ConfigError, match=rf"messages\[1\].*{words}"):
         chat_of("glm_moe_dsa", tmp_path).render(messages, ChatRequest())
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "says"),
+    [
+        ({"role": "usr", "content": "hi"}, "role", "'usr'; it may be system, developer, user"),
+        ({"role": "User", "content": "hi"}, "role", "'User'"),
+        ({"role": None, "content": "hi"}, "role", "None"),
+        ({"role": ["user"], "content": "hi"}, "role", "user"),
+        ({"role": "user"}, "content", "has no"),
+        ({"role": "user", "contents": "hi"}, "content", "has no"),
+        ({"role": "tool", "content": None}, "content", "has no"),
+        ({"role": "assistant", "content": None}, "content", "has no"),
+        ({"role": "user", "content": 5}, "content", "neither text nor"),
+        ({"role": "user", "content": {"text": "hi"}}, "content", "neither text nor"),
+    ],
+)
+def test_a_message_that_is_none_is_named(message: Any, field: str, says: str) -> None:
+    chat = ChatFormat.load(golden.tiny("glm_moe_dsa"), "glm_moe_dsa")
+    assert chat is not None
+    with pytest.raises(ConfigError, match=r"messages\[1\]") as raised:
+        chat.render([{"role": "user", "content": "hi"}, message], ChatRequest())
+    assert raised.value.field == f"messages[1].{field}"
+    assert says in str(raised.value)
+
+
+def test_the_server_takes_the_same_roles() -> None:
+    from colibri.server.structs.chat import Message
+    from colibri.text.template import ROLES
+
+    assert {kind.__struct_config__.tag for kind in get_args(Message)} == set(ROLES)
+
+
+def test_a_developer_is_the_system() -> None:
+    chat = ChatFormat.load(golden.tiny("glm_moe_dsa"), "glm_moe_dsa")
+    assert chat is not None
+    asked = [says("user", "Hello")]
+    brief = [
+        chat.render([says(r, "Brief."), *asked], ChatRequest()) for r in ("system", "developer")
+    ]
+    assert brief[0] == brief[1]

@@ -61,14 +61,13 @@ def since(stats: Stats, before: Stats) -> Stats:
 def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
     first = "" if answer.ttft_seconds is None else _first_token(answer.ttft_seconds)
     used = stats.hits + stats.misses
-    ended = f"ended by {answer.finish_reason}" if answer.finish_reason != "length" else CUT_OFF
     return [
         f"prompt   {figures.count(stats.prefill_tokens, 'token')} in "
         f"{figures.duration(stats.prefill_seconds)} "
         f"({figures.rate(stats.prefill_tokens, stats.prefill_seconds, 'tok/s')}){first}",
         f"answer   {figures.count(len(answer.token_ids), 'token')} in "
         f"{figures.duration(stats.decode_seconds)} "
-        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended}",
+        f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended(answer)}",
         f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
         f"({figures.share(stats.hits, used)} hits)"
         f"{', those of checking included' if stats.approx_tokens else ''}",
@@ -81,6 +80,10 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"{figures.size(stats.peak_rss_bytes)} at most, "
         f"of a budget of {figures.size(budget_bytes)}{_guarded(stats)}",
     ]
+
+
+def ended(answer: Answer) -> str:
+    return CUT_OFF if answer.finish_reason == "length" else f"ended by {answer.finish_reason}"
 
 
 def _drives(stats: Stats) -> list[str]:

@@ -21,7 +21,8 @@ from colibri.cli.options import (
     with_given,
 )
 from colibri.cli.prompt import parse_ids, read_prompt, valid_text
-from colibri.errors import ConfigError
+from colibri.cli.structure import cut_off, is_beginning
+from colibri.errors import ColibriError, ConfigError
 
 if TYPE_CHECKING:
     from colibri.answer import Chunk
@@ -75,7 +76,11 @@ def command(
     with loaded.llm as llm:
         params = with_given(llm.default_params, given)
         start = _chat(llm, text, system, params, options) if chat else _raw(llm, request, params)
-        _answer(loaded, start, quiet=quiet, ids=ids, compare=stats, stats_json=stats_json)
+        finished = _answer(
+            loaded, start, quiet=quiet, ids=ids, compare=stats, stats_json=stats_json
+        )
+    if is_beginning(finished, params.structure):
+        raise ColibriError(cut_off(finished))
 
 
 def _check_combination(chat: bool, system: str | None, ids: bool, options: ChatOptions) -> None:
@@ -114,7 +119,7 @@ def _answer(
     ids: bool,
     compare: bool,
     stats_json: Path | None,
-) -> None:
+) -> Answer:
     llm, answer, before = loaded.llm, Answer(), loaded.llm.stats()
     first = before
 
@@ -134,8 +139,11 @@ def _answer(
             for line in report.closing_lines(stats, answer, llm.plan.budget_bytes):
                 terminal.say(line)
         rows = _compare(llm, stats, first) if compare and answer.token_ids else None
+        if compare and quiet:
+            terminal.say(f"answer   {report.ended(answer)}")
         if stats_json is not None:
             report.write_json(stats_json, llm, stats, answer, loaded.seconds, rows)
+    return answer
 
 
 def _compare(llm: LLM, stats: Stats, first: Stats) -> list[Row]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from colibri.cli import figures
 from colibri.errors import ConfigError, GrammarError
 
 if TYPE_CHECKING:
+    from colibri.cli.generation import Answer
     from colibri.grammar import Structure
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -61,6 +63,19 @@ def take_structure(flags: dict[str, Any]) -> Structure | None:
         case {"regex": pattern}:
             return Structure.regex(pattern)
     return Structure.choice([option.strip() for option in given["choice"].split(",")])
+
+
+def is_beginning(answer: Answer, structure: Structure | None) -> bool:
+    """Whether an answer that was to have a form was cut off, and so is only a beginning of it."""
+    return structure is not None and answer.finish_reason == "length"
+
+
+def cut_off(answer: Answer) -> str:
+    return (
+        f"the answer was cut off after {figures.count(len(answer.token_ids), 'token')} "
+        "(finish_reason length): it is only the beginning of what its structure asks for; "
+        "--max-tokens and --context say how long it may be"
+    )
 
 
 def _schema(text: str) -> Structure:

@@ -8,9 +8,8 @@ from colibri.server.structs.chat import AssistantMessage, Call, Content, Message
 
 
 def as_template_takes(message: Message) -> dict[str, Any]:
-    role = message.__struct_config__.tag
     made: dict[str, Any] = {
-        "role": "system" if role == "developer" else role,
+        "role": message.__struct_config__.tag,
         "content": text_of(message.content),
     }
     if message.name is not None:

@@ -171,8 +171,9 @@ class ChatFormat:
 
     def _prepared(self, messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
         """As the template takes them, and what the model is shown otherwise."""
+        messages = [_of_known_role(message) for message in messages]
         if not any(message.get("tool_calls") for message in messages):
-            return list(messages), []
+            return messages, []
         ready = [prepared(m, at, self._argument_forms) for at, m in enumerate(messages)]
         return [message for message, _ in ready], [note for _, notes in ready for note in notes]
 
@@ -201,6 +202,11 @@ class ChatFormat:
         if effort.value is not None:
             variables["reasoning_effort"] = effort.value
         return variables, notes
+
+
+def _of_known_role(message: Message) -> Message:
+    """A developer's message is what templates call a system message."""
+    return {**message, "role": "system"} if message["role"] == "developer" else message
 
 
 def _shown(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -8,12 +8,16 @@ from typing import Any
 
 from jinja2 import Template, TemplateError, meta
 
+from colibri.config.sizes import shown
 from colibri.errors import ConfigError, TokenizerError
 from colibri.text.files import read_object, read_text
 from colibri.text.sandbox import ChatEnvironment, TemplateLimits
 from colibri.text.special import load_special_tokens
 
 MAX_TEMPLATE_BYTES = 2_000_000
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+_SAYS = ("tool_calls", "reasoning_content")  # what an answer may have in place of content
 
 # What the statements of a template can raise, jinja2's own errors aside.
 _FAULTS = (
@@ -121,6 +125,20 @@ def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
     fit = isinstance(messages, Sequence) and not isinstance(messages, str) and len(messages) > 0
     if not fit or not all(isinstance(m, Mapping) and "role" in m for m in messages):
         raise ConfigError('messages must be a list of {"role": ..., "content": ...}, one or more')
+    for at, message in enumerate(messages):
+        _check_message(message, f"messages[{at}]")
+
+
+def _check_message(message: Mapping[str, Any], where: str) -> None:
+    role, content = message["role"], message.get("content")
+    if not isinstance(role, str) or role not in ROLES:
+        said = f"{where}: the role is {shown(role)}; it may be {', '.join(ROLES)}"
+        raise ConfigError(said, f"{where}.role")
+    if content is None and not (role == "assistant" and any(map(message.get, _SAYS))):
+        raise ConfigError(f'{where}: has no "content"', f"{where}.content")
+    if not isinstance(content, str | list | None):
+        said = f"{where}: the content is {shown(content)}, neither text nor a list of parts"
+        raise ConfigError(said, f"{where}.content")
 
 
 def _words(error: BaseException) -> str:

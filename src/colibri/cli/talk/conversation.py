@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from colibri.cli import figures, report, terminal
 from colibri.cli.generation import Answer, Plain, Show, write_stream
+from colibri.cli.structure import cut_off, is_beginning
 from colibri.cli.talk.backend import Backend, Message, Wishes
 from colibri.cli.talk.screen import Look, Screen
 from colibri.errors import ConfigError
@@ -94,6 +95,8 @@ class Conversation:
 
     def _close(self, answer: Answer) -> None:
         self.last, self.last_turn = answer, self.backend.facts(answer)
+        if is_beginning(answer, self.wishes.given.get("structure")):
+            terminal.say(f"coli: warning: {cut_off(answer)}")
         if self.quiet:
             return
         if answer.finish_reason == "length":
