@@ -155,6 +155,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
 @pytest.fixture
@@ -166,7 +167,11 @@ def llm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeLLM:
     (fake.path / "config.json").write_text('{"model_type": "olmoe"}')
     (fake.path / "tokenizer.json").write_text("{}")
     (fake.path / "chat_template.jinja").write_text("{{ messages }}")
-    module = SimpleNamespace(LLM=fake, embedded_model=lambda: fake.path)
+    module = SimpleNamespace(
+        LLM=fake,
+        embedded_model=lambda: fake.path,
+        model_directory=lambda named: fake.path if named is None else Path(named),
+    )
     monkeypatch.setitem(sys.modules, "colibri.llm", module)
     return fake
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -74,9 +75,11 @@ def command(
 
 def _convert(source: Path, destination: Path, **wishes: Any) -> Manifest:
     from colibri.cli.paths import read_config
+    from colibri.container.hubcache import located
     from colibri.convert.loop import convert
     from colibri.models.registry import family_for
 
+    source = located(source, os.environ)
     config = read_config(source)
     family = family_for(config)
     weights = family.weights_of(config)

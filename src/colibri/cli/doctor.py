@@ -107,10 +107,10 @@ def _case(config: EngineConfig, depth: Depth, line: ProgressLine) -> Case:
     from colibri.hardware.neighbours import neighbours
     from colibri.hardware.storage import storage_of
     from colibri.kernels.cpu import active_path
-    from colibri.llm import embedded_model
+    from colibri.llm import model_directory
     from colibri.planner.doctor.case import Case, ModelFiles, Surroundings
 
-    path = embedded_model() if config.model is None else Path(config.model)
+    path = model_directory(config.model)
 
     @cache
     def measured(extents: tuple[Extent, ...]) -> DiskRate:

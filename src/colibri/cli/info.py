@@ -108,9 +108,11 @@ def _by_dtype(sizes: Counter[str]) -> str:
 
 
 def _text(container: Container) -> str:
-    from colibri.container.files import list_names
+    from colibri.container.files import dangling, list_names
     from colibri.text.chat import ChatFormat
 
+    if said := dangling(container.path / "tokenizer.json"):
+        return said
     if "tokenizer.json" not in list_names(container.path):
         return "no tokenizer.json: token ids only (`coli run --ids`)"
     chat = ChatFormat.load(container.path, str(container.config.get("model_type")))

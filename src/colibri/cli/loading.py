@@ -38,14 +38,14 @@ def show_warnings() -> None:
 def check_speaks(named: str | None, *, chat: bool) -> None:
     """That the model takes text, before its weights are loaded, which may take minutes."""
     from colibri.cli.paths import model_path, read_config
-    from colibri.container.files import list_names
+    from colibri.container.files import has_file
     from colibri.models.registry import family_for
     from colibri.text.chat import ChatFormat
 
     path = model_path(named)
     config = read_config(path)
     family_for(config)
-    if "tokenizer.json" not in list_names(path):
+    if not has_file(path, "tokenizer.json"):
         raise TokenizerError(
             f'{path}: has no tokenizer.json; add it, or give token ids: coli run --ids "1 2 3"'
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from colibri.container.files import list_names
+from colibri.container.hubcache import located
 from colibri.container.jsonfile import read_json
 from colibri.container.lookalike import refuse_foreign
 from colibri.errors import ConfigError, ContainerError
@@ -14,8 +16,9 @@ from colibri.errors import ConfigError, ContainerError
 def model_path(named: str | None) -> Path:
     """The model's directory, proven to be one; without a name the embedded model's."""
     if named is not None:
-        _check(Path(named))
-        return Path(named)
+        path = located(named, os.environ)
+        _check(path)
+        return path
     from colibri.llm import embedded_model
 
     if not embedded_model().is_dir():

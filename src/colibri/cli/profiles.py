@@ -9,6 +9,7 @@ from typing import Any
 
 from colibri.cli import terminal
 from colibri.config import EngineConfig, default_file
+from colibri.container.hubcache import located
 from colibri.errors import ColibriError
 
 
@@ -20,11 +21,12 @@ def with_profile(config: EngineConfig, flags: Mapping[str, Any]) -> EngineConfig
     if config.profile == "off":
         return config
     others = [Path(name) for name in config.model_dirs]
+    model = _model(config)
     if config.profile != "auto":
-        return _merged(Path(config.profile), _model(config), others, flags)
+        return _merged(Path(config.profile), model, others, flags)
     try:
-        found = _found(_model(config), others)
-        return config if found is None else _merged(found, _model(config), others, flags)
+        found = _found(model, others)
+        return config if found is None else _merged(found, model, others, flags)
     except ColibriError as error:
         terminal.say(f"coli: warning: no profile is used: {error}")
         return config
@@ -32,7 +34,7 @@ def with_profile(config: EngineConfig, flags: Mapping[str, Any]) -> EngineConfig
 
 def _model(config: EngineConfig) -> Path:
     if config.model is not None:
-        return Path(config.model)
+        return located(config.model, os.environ)
     from colibri.llm import embedded_model
 
     return embedded_model()

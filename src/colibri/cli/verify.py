@@ -56,7 +56,8 @@ def command(
     from colibri.cli.paths import model_path
     from colibri.lab.verify.verify import verify
 
-    if model_path(str(converted)).resolve() == model_path(str(source)).resolve():
+    converted, source = model_path(str(converted)), model_path(str(source))
+    if converted.resolve() == source.resolve():
         raise ConfigError(
             f"--against {source}: is the very directory that it would be held against"
         )

@@ -40,11 +40,29 @@ def open_file(path: Path) -> int:
         if stat.S_ISREG(mode):
             return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
-        raise ContainerError(f"{path}: no such file") from None
+        raise ContainerError(dangling(path) or f"{path}: no such file") from None
     except (OSError, ValueError) as e:
         raise ContainerError(f"{path}: cannot be read: {reason(e)}") from None
     kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
     raise ContainerError(f"{path}: is {kind}; a file was expected")
+
+
+def has_file(directory: Path, name: str) -> bool:
+    """Whether a file of that name is there. A link that leads nowhere is damage, not absence."""
+    path = directory / name
+    if said := dangling(path):
+        raise ContainerError(said)
+    return path.exists()
+
+
+def dangling(path: Path) -> str | None:
+    """What is wrong with a link to a file that is not there; None of anything else."""
+    if not path.is_symlink() or path.exists():
+        return None
+    return (
+        f"{path}: is a link to {os.readlink(path)}, which is not there; download the file again, "
+        "or copy the model with its links followed (cp -rL)"
+    )
 
 
 def reason(e: OSError | ValueError) -> str:
@@ -81,7 +99,7 @@ def list_names(directory: Path) -> list[str]:
     try:
         return sorted(os.listdir(directory))
     except FileNotFoundError:
-        raise ContainerError(f"{directory}: no such directory") from None
+        raise ContainerError(dangling(directory) or f"{directory}: no such directory") from None
     except NotADirectoryError:
         raise ContainerError(f"{directory}: is a file; give the model's directory") from None
     except (OSError, ValueError) as e:

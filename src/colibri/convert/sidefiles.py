@@ -6,7 +6,7 @@ import logging
 import re
 from pathlib import Path
 
-from colibri.container.files import list_names, opened, read_range
+from colibri.container.files import has_file, list_names, opened, read_range
 from colibri.container.jsonfile import read_json
 from colibri.container.lookalike import looks_like
 from colibri.container.writer import Written, write_file
@@ -31,7 +31,11 @@ _LFS = b"version https://git-lfs"
 def side_files(source: Path) -> list[str]:
     """Names of what is copied; config.json must be among them and be JSON."""
     read_json(source / "config.json")
-    return [n for n in list_names(source) if is_side_file(n) and (source / n).is_file()]
+    return [n for n in list_names(source) if is_side_file(n) and _is_file(source, n)]
+
+
+def _is_file(source: Path, name: str) -> bool:
+    return has_file(source, name) and (source / name).is_file()
 
 
 def is_side_file(name: str) -> bool:

@@ -23,7 +23,7 @@ from colibri.lab.routing import RoutingKit, parse_routing
 from colibri.lab.samples import Bursts, Samples
 from colibri.lab.together import full_steps
 from colibri.lab.workload import Workload
-from colibri.llm import LLM, embedded_model
+from colibri.llm import LLM, model_directory
 from colibri.models.registry import family_for
 from colibri.planner.plan import Plan
 from colibri.runtime import open_model
@@ -130,7 +130,7 @@ def measure(
 
     Raises what loading and answering raise, and ReadError from measuring the disk.
     """
-    path = embedded_model() if config.model is None else Path(config.model)
+    path = model_directory(config.model)
     container = open_model(path, config)
     config = prepare_config(config, container, workload, cache_fraction)
     if record is not None:

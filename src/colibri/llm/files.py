@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from colibri.container.files import has_file
+from colibri.container.hubcache import located
 from colibri.text.tokenizer import Tokenizer
 
 
@@ -11,6 +13,11 @@ def embedded_model() -> Path:
     return Path(__file__).parents[1] / "demo"
 
 
+def model_directory(named: str | None) -> Path:
+    """Of a model as it was named: a directory, ORG/NAME of the hub's cache or the embedded one."""
+    return embedded_model() if named is None else located(named, os.environ)
+
+
 def tokenizer_of(path: Path) -> Tokenizer | None:
     """None where the model has none: token ids still work."""
-    return Tokenizer.load(path) if "tokenizer.json" in os.listdir(path) else None
+    return Tokenizer.load(path) if has_file(path, "tokenizer.json") else None

@@ -26,7 +26,7 @@ from colibri.experts.usage.log import UsageLog
 from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
-from colibri.llm.files import embedded_model, tokenizer_of
+from colibri.llm.files import model_directory, tokenizer_of
 from colibri.llm.scores import Normalize, Scores, Scoring
 from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.plan import Plan
@@ -46,8 +46,9 @@ F32 = NDArray[np.float32]
 class LLM:
     """A model that is loaded and ready to answer.
 
-    `model` is the directory of a converted model or of a Hugging Face checkpoint as downloaded;
-    None is the embedded model. The settings are those of the command line, under the names that
+    `model` is the directory of a converted model or of a Hugging Face checkpoint as downloaded, or
+    the name (ORG/NAME) of one that is in the cache of Hugging Face's hub; None is the embedded
+    model. The settings are those of the command line, under the names that
     they have in the configuration file. The file itself, profiles of `coli tune` and the
     environment are not read, but for COLI_CPU and COLI_USAGE.
 
@@ -98,7 +99,7 @@ class LLM:
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
     ) -> None:
-        self._path = embedded_model() if config.model is None else Path(config.model)
+        self._path = model_directory(config.model)
         container = open_model(self._path, config)
         self.tokenizer = tokenizer_of(self._path)
         self.default_params = SamplingParams.from_generation_config(container.generation_config)

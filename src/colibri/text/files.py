@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from colibri.container.files import dangling
 from colibri.errors import TokenizerError
 
 MAX_BYTES = 256 * 2**20  # the largest tokenizer.json known is about 35 MB
@@ -31,7 +32,7 @@ def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except FileNotFoundError:
-        raise TokenizerError(f"{path}: there is no such file") from None
+        raise TokenizerError(dangling(path) or f"{path}: there is no such file") from None
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > limit:

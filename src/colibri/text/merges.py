@@ -6,6 +6,7 @@ vocabulary, the lowest rank first. Written as a merge list that is every split o
 two tokens, ordered by the rank.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def complete_merges(data: dict[str, Any], path: Path) -> bool:
     if not isinstance(vocab, dict) or not all(type(rank) is int for rank in vocab.values()):
         raise TokenizerError(f"{path}: model.vocab is not an object of tokens and ids")
     beside = path.with_name("merges.txt")
-    if beside.exists():
+    if os.path.lexists(beside):
         model["merges"] = _read_merges(beside, vocab)
     else:
         model["merges"] = _merges_from_ranks(_words(data, vocab, path))

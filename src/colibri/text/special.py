@@ -1,5 +1,6 @@
 """tokenizer_config.json: the named special tokens and the rule for a raw prompt's BOS and EOS."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,9 @@ def load_special_tokens(directory: Path) -> SpecialTokens:
     absent.
     """
     path = directory / "tokenizer_config.json"
-    config = read_object(path) if path.exists() else {}
+    config = read_object(path) if os.path.lexists(path) else {}
     older = directory / "special_tokens_map.json"
-    mapped = read_object(older) if older.exists() else {}
+    mapped = read_object(older) if os.path.lexists(older) else {}
     named = _named(mapped, older) | _named(config, path)
     return SpecialTokens(
         named=named,

@@ -1,5 +1,6 @@
 """A model's chat template: messages to the prompt text it was trained on."""
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -150,11 +151,11 @@ def _words(error: BaseException) -> str:
 def find_sources(directory: Path) -> tuple[Path, dict[str, str]] | None:
     """The file that has a checkpoint's templates, and these by name."""
     path = directory / "chat_template.jinja"
-    if path.exists():
+    if os.path.lexists(path):
         return path, {"default": read_text(path, limit=MAX_TEMPLATE_BYTES)}
     for name in ("chat_template.json", "tokenizer_config.json"):
         path = directory / name
-        value = read_object(path).get("chat_template") if path.exists() else None
+        value = read_object(path).get("chat_template") if os.path.lexists(path) else None
         if value is not None:
             return path, _sources(value, path)
     return None

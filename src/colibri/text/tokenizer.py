@@ -1,5 +1,6 @@
 """A model's tokenizer: ids by the `tokenizers` library, text assembled from bytes (see pieces)."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,7 @@ class Tokenizer:
     def load(cls, directory: Path) -> "Tokenizer":
         """Reads tokenizer.json and what lies beside it; TokenizerError names a file that is bad."""
         path = directory / "tokenizer.json"
-        if not path.exists():
+        if not os.path.lexists(path):
             raise TokenizerError(_absent(directory))
         data = read_object(path)
         if not isinstance(data.get("model"), dict):

@@ -7,7 +7,12 @@ from colibri.config.settings.setting import Setting, Upstream
 from colibri.config.settings.translations import gigabytes, same
 
 ROWS: tuple[Setting, ...] = (
-    Setting("model", "directory", "Model: converted, or a checkpoint as downloaded.", path),
+    Setting(
+        "model",
+        "directory or ORG/NAME",
+        "Model: converted, or a checkpoint as downloaded; ORG/NAME: one in Hugging Face's cache.",
+        path,
+    ),
     Setting(
         "ram",
         "auto or a size",

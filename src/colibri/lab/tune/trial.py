@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Protocol
 
 from colibri.config import EngineConfig
 from colibri.errors import ColibriError
 from colibri.lab.prompts import prompt_ids
-from colibri.llm import LLM, embedded_model
+from colibri.llm import LLM, model_directory
 from colibri.sampling import SamplingParams
 
 PROMPTS = 3
@@ -116,7 +115,7 @@ def _child(pipe: Connection, config: EngineConfig, work: Work) -> None:
 
 def measure(config: EngineConfig, work: Work) -> Sample:
     """Load the model, answer the prompts once unmeasured and then so many times."""
-    path = embedded_model() if config.model is None else Path(config.model)
+    path = model_directory(config.model)
     with LLM.from_config(config) as llm:
         vocabulary = llm.forward([0]).shape[1]
         prompts = prompt_ids(path, vocabulary, PROMPTS)
