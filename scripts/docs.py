@@ -15,7 +15,8 @@ from pathlib import Path
 
 import click
 
-from colibri.cli.app import COMMANDS, cli
+from colibri.cli.app import cli
+from colibri.cli.grouping import COMMANDS
 from colibri.config import (
     OTHER_VARIABLES,
     SERVER_SETTINGS,

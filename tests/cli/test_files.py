@@ -5,7 +5,7 @@ import importlib
 import click
 import pytest
 
-from colibri.cli.app import COMMANDS
+from colibri.cli.grouping import COMMANDS
 from colibri.cli.talk.history import history
 from colibri.cli.talk.saved import save
 from colibri.errors import ConfigError

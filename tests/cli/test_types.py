@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from colibri.cli.app import COMMANDS, cli
+from colibri.cli.app import cli
+from colibri.cli.grouping import COMMANDS
 from colibri.cli.types import Number
 
 

@@ -11,30 +11,22 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.errors import BROKEN_PIPE, exit_code, message
+from colibri.cli.grouping import COMMAND_GROUPS, COMMANDS, Commands
 
-# Name -> what the overview says of it; the module of that name is imported when it is used.
-COMMANDS = {
-    "run": "Write on from a prompt.",
-    "chat": "Talk with a model in the terminal.",
-    "score": "Say which of several answers a model finds likely.",
-    "serve": "Serve a model over HTTP, to OpenAI's and Anthropic's clients.",
-    "web": "Serve a model and its dashboard, and open that in the browser.",
-    "stop": "End the server on a port.",
-    "convert": "Convert a checkpoint, so that its experts load fast.",
-    "info": "Say what a model is, without loading it.",
-    "replay": "Run recorded routing through other caches, without the model.",
-    "usage": "Show, export or reset which experts a model used.",
-    "atlas": "Measure which experts are for which topics.",
-    "doctor": "Check a model and this machine, and say what to do.",
-    "plan": "Say what a model would take of memory, and how fast it would be.",
-    "mirror": "Copy the hot experts to a second drive, to read from both.",
-    "tune": "Find settings that make a model faster on this machine.",
-    "verify": "Hold a converted model against its source.",
-    "bench": "Measure speed, and how near it is to what the machine allows.",
-}
+_WELCOME = """\
+colibri runs mixture-of-experts language models that are larger than memory.
+
+  coli chat                    talk; a small model comes with colibri
+  coli info                    what that model is
+  coli plan --model DIR        what a model of yours would take, and how fast it would be
+
+DIR is a checkpoint as downloaded from Hugging Face, for example by `hf download`: config.json,
+tokenizer.json and .safetensors files. colibri downloads nothing itself. README.md tells more.
+
+`coli --help` lists the commands, `coli COMMAND --help` the options of one."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -45,9 +37,13 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def alone(self, ctx: click.Context) -> str:
+        return _WELCOME
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in COMMAND_GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<8}", text) for name, text in commands.items()])
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -75,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run `coli` with these arguments and return its exit code; never raises."""
     terminal.prepare_streams()
     try:
-        code = _invoke(list(arguments) or ["--help"])
+        code = _invoke(list(arguments))
         terminal.flush()
         return code
     except BrokenPipeError:

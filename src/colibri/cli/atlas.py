@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from colibri.cli import figures
+from colibri.cli.grouping import Commands
 from colibri.cli.options import engine_options, setting_option, take_config, take_some
 from colibri.errors import ConfigError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN = 5  # specialists of a topic
 
 
-@click.group("atlas")
+@click.group("atlas", cls=Commands)
 def command() -> None:
     """Measure which experts of a model are for which topics.
 

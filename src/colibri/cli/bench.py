@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from colibri.cli import terminal
+from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options, take_config
 from colibri.cli.types import Number
 from colibri.errors import ConfigError
@@ -33,7 +34,7 @@ _WORKLOAD = (
 _FILE = click.Path(path_type=Path)
 
 
-@click.command("bench")
+@click.command("bench", cls=Grouped)
 @click.option(
     "--shape",
     metavar="NAME[:LAYERS]",

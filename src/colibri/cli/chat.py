@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from colibri.cli import terminal
+from colibri.cli.grouping import Grouped
 from colibri.cli.loading import check_speaks, load
 from colibri.cli.options import (
     chat_options,
@@ -29,7 +30,7 @@ from colibri.config import SETTINGS
 from colibri.errors import ConfigError
 
 
-@click.command("chat")
+@click.command("chat", cls=Grouped)
 @click.option(
     "--attach",
     metavar="URL",

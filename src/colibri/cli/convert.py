@@ -10,6 +10,7 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.conversion import closing_line, conversion_progress
+from colibri.cli.grouping import Grouped
 from colibri.cli.interrupt import stop_on_interrupt
 from colibri.cli.loading import show_warnings
 from colibri.errors import Cancelled
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _TRUNK: dict[str, Literal["source", 8, 4]] = {"source": "source", "8": 8, "4": 4}
 
 
-@click.command("convert")
+@click.command("convert", cls=Grouped)
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("destination", type=click.Path(path_type=Path))
 @click.option(

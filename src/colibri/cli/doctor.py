@@ -12,6 +12,7 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.errors import WANTING
+from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options
 from colibri.cli.progress import ProgressLine
 from colibri.config import SETTINGS, EngineConfig, default_file
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _MEASURED_BYTES = 256 << 20
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Grouped)
 @click.argument("directory", required=False, metavar="[MODEL]")
 @click.option("--deep", is_flag=True, help="Check the checksum of every record (reads the model).")
 @click.option(

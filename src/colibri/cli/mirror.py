@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from colibri.cli import terminal
+from colibri.cli.grouping import Commands
 from colibri.cli.interrupt import stop_on_interrupt
 from colibri.cli.loading import show_warnings
 from colibri.cli.mirroring import (
@@ -34,7 +35,7 @@ NOT_READY = 4
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group("mirror")
+@click.group("mirror", cls=Commands)
 def command() -> None:
     """Second copies of a model's experts, on another drive.
 

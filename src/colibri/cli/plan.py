@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options, take_config
 from colibri.config import parse_bytes
 from colibri.errors import CapacityError, ConfigError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _SCHEMES = ("auto", "source", "int4-gs64", "int8-gs64")
 
 
-@click.command("plan")
+@click.command("plan", cls=Grouped)
 @click.argument("directory", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; keys: docs/plan.md.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from colibri.cli.grouping import Grouped
 from colibri.cli.types import Number
 from colibri.errors import ConfigError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path)
 
 
-@click.command("replay")
+@click.command("replay", cls=Grouped)
 @click.argument("trace", type=_FILE)
 @click.option(
     "--capacity",

@@ -10,6 +10,7 @@ import click
 
 from colibri.cli import report, terminal
 from colibri.cli.generation import Answer, OnProgress, Start, write_stream
+from colibri.cli.grouping import Grouped
 from colibri.cli.loading import Loaded, check_speaks, load
 from colibri.cli.options import (
     chat_options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from colibri.text.chat import ChatOptions
 
 
-@click.command("run")
+@click.command("run", cls=Grouped)
 @click.argument("prompt", required=False)
 @click.option("--chat", is_flag=True, help="Put the prompt through the model's chat template.")
 @click.option("--system", metavar="TEXT", help="System message; only with --chat.")

@@ -10,6 +10,7 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.choices import table
+from colibri.cli.grouping import Grouped
 from colibri.cli.loading import check_speaks, load
 from colibri.cli.options import chat_options, engine_options, take_chat, take_config
 from colibri.cli.prompt import LONGEST_BYTES, read_prompt, valid_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from colibri.text.chat import ChatOptions
 
 
-@click.command("score")
+@click.command("score", cls=Grouped)
 @click.argument("options", nargs=-1, required=True, metavar="OPTION OPTION ...")
 @click.option(
     "--state",

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from colibri.cli.grouping import Grouped
 from colibri.cli.serving import serve, serving_options, take_wishes
 
 
-@click.command("serve")
+@click.command("serve", cls=Grouped)
 @serving_options
 def command(quiet: bool, **flags: Any) -> None:
     """Serve a model over HTTP, to OpenAI's and Anthropic's clients, until Ctrl-C or `coli stop`.

@@ -11,6 +11,7 @@ import click
 
 from colibri.cli import figures, terminal
 from colibri.cli.errors import NOTHING_SAVED
+from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options, take_config
 from colibri.cli.types import Number
 from colibri.config import BY_FIELD, asked_for, default_file
@@ -30,7 +31,7 @@ _OUTCOMES = {
 }
 
 
-@click.command("tune")
+@click.command("tune", cls=Grouped)
 @click.argument("directory", required=False, metavar="[MODEL]")
 @click.option(
     "--tokens",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from colibri.cli import figures, terminal
+from colibri.cli.grouping import Commands
 from colibri.cli.options import setting_option, take_some
 from colibri.errors import ConfigError
 
@@ -23,7 +24,7 @@ PARTS = (0.10, 0.25, 0.50)
 _HOTTEST = 6
 
 
-@click.group("usage")
+@click.group("usage", cls=Commands)
 def command() -> None:
     """Show, export or reset which experts a model used.
 

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 import click
 
 from colibri.cli import terminal
+from colibri.cli.grouping import Grouped
 from colibri.cli.serving import serve, serving_options, take_wishes
 
 
-@click.command("web")
+@click.command("web", cls=Grouped)
 @click.option("--no-open", is_flag=True, help="Say where the page is, and open no browser.")
 @serving_options
 def command(no_open: bool, quiet: bool, **flags: Any) -> None:
