@@ -65,6 +65,14 @@ PACKAGES = (
         {"dist/purify.min.js": "purify.js"},
         export="globalThis.DOMPurify",
     ),
+    Package(
+        "@highlightjs/cdn-assets",
+        "11.12.0",
+        "BSD-3-Clause",
+        {"highlight.min.js": "highlight.js"},
+        export="hljs",
+    ),
+    Package("temml", "0.13.5", "MIT", {"dist/temml.min.js": "temml.js"}, export="temml"),
     Package("axe-core", "4.14.1", "MPL-2.0", {"axe.min.js": "axe.js"}, folder=TESTS),
 )
 SPECIFIERS = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from server_kit import Running
-from web_kit import Watched, needs_browser, watched
+from web_kit import Watched, dressed, needs_browser, watched
 
 from colibri.lab.atlas import affinity
 from colibri.lab.atlas.file import NAME
@@ -106,9 +106,9 @@ def test_dragging_wheel_and_keys_turn_and_zoom(atlas: Page) -> None:
         atlas.keyboard.press(key)
         if key != "-":  # which takes + back
             changes()
-    atlas.get_by_role("button", name="Nearer").click()
+    atlas.get_by_role("button", name="Zoom in").click()
     changes()
-    atlas.get_by_role("button", name="Farther").click()
+    atlas.get_by_role("button", name="Zoom out").click()
 
 
 def test_an_expert_is_picked(atlas: Page) -> None:
@@ -198,7 +198,7 @@ def test_names_stay_in_the_frame_and_beside_each_other(visit: Watched, width: in
     for _ in range(4):
         page.wait_for_timeout(200)
         assert page.evaluate(outside) == []
-        page.get_by_role("button", name="Nearer").click()
+        page.get_by_role("button", name="Zoom in").click()
 
 
 def test_a_topic_or_a_layer_alone(atlas: Page) -> None:
@@ -259,7 +259,7 @@ def test_without_webgl_the_rest_works(browser: Browser, live: Running) -> None:
         )
         page.goto("about:blank")
         page.goto(f"{live.url}/#/atlas")
-        page.get_by_text("shows no WebGL2").wait_for()
+        page.get_by_text("WebGL2 is not available").wait_for()
         page.get_by_role("searchbox").fill("2/7")
         page.locator(".found button").click()
         page.get_by_role("heading", name="Layer 2, expert 7").wait_for()
@@ -275,9 +275,9 @@ def test_a_context_that_was_lost_comes_back(visit: Watched, atlas: Page) -> None
             window.graphics.loseContext();
         }"""
     )
-    atlas.get_by_text("shows no WebGL2 now").wait_for()
+    atlas.get_by_text("WebGL2 is not available").wait_for()
     # What would draw meanwhile finds nothing to draw on.
-    atlas.emulate_media(color_scheme="dark")
+    dressed(atlas, "dark")
     atlas.set_viewport_size({"width": 1100, "height": 800})
     atlas.wait_for_timeout(200)
     atlas.evaluate("() => window.graphics.restoreContext()")

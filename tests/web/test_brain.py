@@ -87,7 +87,8 @@ def test_colour_says_where_experts_lie(brain: Page, live: Running) -> None:
 
 def test_the_legend_is_right_in_both_themes(brain: Page) -> None:
     """In the light theme what is used often is darker, not brighter."""
-    brain.get_by_text("Strong colour: used often.").wait_for()
+    brain.get_by_text("flash: selected just now").wait_for()
+    assert "expert 0" in brain.locator(".brain-axis").inner_text()
     assert brain.get_by_text("Bright:").count() == 0
 
 
@@ -187,7 +188,7 @@ def test_paused_before_anything_happened(brain: Page, live: Running) -> None:
     brain.get_by_role("button", name="Pause").click()
     back = brain.get_by_role("button", name="Step back")
     forward = brain.get_by_role("button", name="Step forward")
-    brain.get_by_text("Paused. Nothing happened yet.").wait_for()
+    brain.get_by_text("Paused. Nothing has happened yet.").wait_for()
     assert back.is_disabled()
     assert forward.is_disabled()
     ask(live, tokens=5)

@@ -148,11 +148,11 @@ def test_text_files_are_taken(visit: Watched, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.pdf", b"%PDF", "only text is read here"),
+        ("a.pdf", b"%PDF", "only text files are read here"),
         ("page.html", b"<p>", "not .html"),
         ("README", b"x", "a file without an ending"),
         ("a.txt", b"\xff\xfe\x00x", "no text in UTF-8"),
-        ("b.txt", b"a\0b", "this is no text"),
+        ("b.txt", b"a\0b", "this is not text"),
         ("c.md", b" \n", "it is empty"),
         ("d.csv", b"x" * 8_000_001, "more than 8 MB"),
         ("<img src=x onerror=window.hit=1>.exe", b"MZ", "not .exe"),
@@ -215,19 +215,20 @@ def test_questions_that_cannot_be_asked_are_not(visit: Watched) -> None:
     page = begin(visit)
     page.get_by_label("Text of the document").fill(TEXT)
     button = question(page, 1).get_by_role("button", name="Ask", exact=True)
+    assert page.get_by_text("Write a question first.").count() == 0  # nobody has begun
     for text, options, why in (
-        ("", ("a", "b"), "the question is empty"),
-        ("Q?", ("a", "a"), "an answer is there twice"),
-        ("Q?", ("a", ""), "two answers or more are needed"),
+        ("", ("a", "b"), "Write a question first."),
+        ("Q?", ("a", "a"), "Two of the answers are the same."),
+        ("Q?", ("a", ""), "Give at least two answers."),
     ):
         ask(page, 1, text, *options)
         assert button.is_disabled(), (text, options)
-        question(page, 1).get_by_text(f"Not to be asked yet: {why}.").wait_for()
+        question(page, 1).get_by_text(why).wait_for()
     ask(page, 1, "Q?", "a", "b")
     assert button.is_enabled()
-    assert page.get_by_text("Not to be asked").count() == 0
+    assert page.get_by_text("Write a question first").count() == 0
     page.get_by_label("Text of the document").fill("")
-    question(page, 1).get_by_text("Not to be asked yet: there is no document.").wait_for()
+    question(page, 1).get_by_text("Add a document first.").wait_for()
 
 
 def test_a_text_written_over_is_no_file_any_more(visit: Watched) -> None:
@@ -236,7 +237,7 @@ def test_a_text_written_over_is_no_file_any_more(visit: Watched) -> None:
         file: Any = {"name": name, "mimeType": "", "buffer": content.encode()}
         page.get_by_label("Document file").set_input_files([file])
     part = page.get_by_label("Document", exact=True)
-    part.get_by_text("b.txt: this is no text").wait_for()
+    part.get_by_text("b.txt: this is not text").wait_for()
     assert part.get_by_text("a.txt").is_visible()
     page.get_by_label("Text of the document").fill("Two.")
     assert part.get_by_role("alert").count() == 0

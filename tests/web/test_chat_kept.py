@@ -98,7 +98,7 @@ def test_export_import_and_delete(browser: Browser, llm: LLM, tmp_path: Path) ->
         page.get_by_role("link", name=re.compile("question: <x>")).hover()
         page.get_by_role("button", name=re.compile("^Delete A")).click()
         dialog.get_by_role("button", name="Delete").click()
-        page.get_by_text("Conversations stay in this browser.").first.wait_for()
+        page.get_by_text("There are no conversations yet.").first.wait_for()
         page.reload()
         page.get_by_text("Talk with demo").wait_for()
         assert page.get_by_role("link", name=re.compile("question: <x>")).count() == 0
@@ -151,8 +151,8 @@ FORM = {"version": 1, "id": "x", "title": "T", "system": "", "nodes": {"aa": NOD
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "this is no JSON"),
-        ("[]", "this is no export"),
+        ("{", "this is not valid JSON"),
+        ("[]", "this is not an export"),
         (json.dumps(FORM | {"version": 9}), "version 9 is not known"),
         (
             json.dumps(FORM | {"nodes": {"a": NODE | {"role": "system"}}}),
@@ -212,7 +212,7 @@ def delete(page: Page, title: str) -> None:
 
 
 def test_deleted_in_one_tab_is_gone_in_the_other(browser: Browser, llm: LLM) -> None:
-    """Also while it is being answered there."""
+    """Also while it being answered there."""
     with scripted(browser, llm, typed(llm, "word " * 400, pace=0.05)) as (first, model):
         say(first, FIRST)
         first.get_by_text("word word").wait_for()
@@ -227,10 +227,10 @@ def test_deleted_in_one_tab_is_gone_in_the_other(browser: Browser, llm: LLM) -> 
         assert first.get_by_label("Message", exact=True).input_value() == "And then?"
         first.wait_for_timeout(300)
         assert model.submitted[0].cancelled
-        first.get_by_role("button", name="All right").click()
+        first.get_by_role("button", name="OK").click()
         for page in (first, second):
             page.reload()
-            page.get_by_text("Conversations stay in this browser.").first.wait_for()
+            page.get_by_text("There are no conversations yet.").first.wait_for()
 
 
 def test_what_was_deleted_unheard_does_not_come_back_by_writing_there(visit: Watched) -> None:
@@ -240,12 +240,12 @@ def test_what_was_deleted_unheard_does_not_come_back_by_writing_there(visit: Wat
     await_answers(first)
     second.reload()
     delete(second, FIRST)
-    second.get_by_text("Conversations stay in this browser.").first.wait_for()
+    second.get_by_text("There are no conversations yet.").first.wait_for()
     say(first, "More.")
     first.get_by_text("was deleted in another tab.").wait_for()
     first.get_by_text("Talk with demo").wait_for()
     second.reload()
-    second.get_by_text("Conversations stay in this browser.").first.wait_for()
+    second.get_by_text("There are no conversations yet.").first.wait_for()
 
 
 def test_the_list_says_which_is_being_answered(browser: Browser, llm: LLM) -> None:
@@ -253,7 +253,7 @@ def test_the_list_says_which_is_being_answered(browser: Browser, llm: LLM) -> No
         say(page, FIRST)
         page.get_by_text("word word").wait_for()
         page.get_by_role("link", name="New conversation").click()
-        busy = page.get_by_role("link", name=f"{FIRST} is being answered")
+        busy = page.get_by_role("link", name=f"{FIRST} being answered")
         busy.wait_for()
         assert busy.locator(".beat").is_visible()
         busy.wait_for(state="detached")
@@ -269,6 +269,6 @@ def test_a_conversation_that_is_not_there_is_a_new_one(visit: Watched) -> None:
 def test_a_browser_that_keeps_nothing_says_so(visit: Watched) -> None:
     visit.context.add_init_script("indexedDB.open = () => { throw new Error('forbidden') };")
     page = visit.open()
-    page.get_by_text("conversations end with the tab").wait_for()
+    page.get_by_text("conversations are lost when the tab is closed").wait_for()
     say(page, FIRST)
     await_answers(page)

@@ -107,7 +107,7 @@ def test_numbers_of_a_server_that_is_gone_are_not_shown(through: tuple[Page, Gat
     figures = page.get_by_label("Server").locator("dl")
     page.wait_for_function("() => document.querySelector('.pulse dl').innerText.includes('MB')")
     gate.cut()
-    page.get_by_label("Server").get_by_text("not reached").last.wait_for()
+    page.get_by_label("Server").get_by_text("unreachable").last.wait_for()
     assert "MB" not in figures.inner_text()
     assert figures.locator("dd").all_inner_texts() == ["\u2013"] * 4
     gate.open()

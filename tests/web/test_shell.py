@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from live_kit import ask
 from server_kit import Running, serving
-from web_kit import Watched, accessibility, needs_browser, too_small, watched
+from web_kit import Watched, accessibility, dressed, needs_browser, too_small, watched
 
 from colibri import LLM
 
@@ -114,9 +114,9 @@ def test_keyboard_alone_is_enough(visit: Watched) -> None:
 def test_theme_by_system_and_by_choice(visit: Watched) -> None:
     page = visit.open()
     ground = "getComputedStyle(document.body).backgroundColor"
-    page.emulate_media(color_scheme="light")
+    dressed(page, "light")
     light = page.evaluate(ground)
-    page.emulate_media(color_scheme="dark")
+    dressed(page, "dark")
     dark = page.evaluate(ground)
     assert light != dark
     page.get_by_role("button", name="Theme").click()
@@ -124,7 +124,7 @@ def test_theme_by_system_and_by_choice(visit: Watched) -> None:
     page.reload()
     assert page.evaluate(ground) == light
     page.get_by_role("button", name="Theme").click()
-    page.emulate_media(color_scheme="light")
+    dressed(page, "light")
     assert page.evaluate(ground) == dark
     page.get_by_role("button", name="Theme").click()
     assert page.evaluate(ground) == light
@@ -168,7 +168,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, llm: LLM) -> N
         field = page.get_by_label("Key", exact=True)
         field.fill("wrong")
         page.get_by_role("button", name="Connect").click()
-        page.get_by_text("That key is not the server's.").wait_for()
+        page.get_by_text("That key is not correct.").wait_for()
         field.fill("right")
         page.get_by_role("button", name="Connect").click()
         page.get_by_label("Server").get_by_text("demo").wait_for()
@@ -180,7 +180,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, llm: LLM) -> N
         page.get_by_role("dialog").wait_for(state="hidden")
         page.get_by_label("Message", exact=True).fill("Hello")
         page.get_by_label("Message", exact=True).press("Enter")
-        page.get_by_text("This server asks for a key: enter it, then try again.").wait_for()
+        page.get_by_text("This server requires a key: enter it, then try again.").wait_for()
         field.fill("right")
         page.get_by_role("button", name="Connect").click()
         page.get_by_label("Server").get_by_text("demo").wait_for()

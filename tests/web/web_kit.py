@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -87,6 +87,13 @@ def watched(browser: Browser, url: str, **options: Any) -> Iterator[Watched]:
         yield found
     finally:
         context.close()
+
+
+def dressed(page: Page, scheme: Literal["light", "dark"]) -> None:
+    """The system's colours are these from now on, and a page that follows them has changed."""
+    page.emulate_media(color_scheme=scheme)
+    frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.evaluate(f"() => {frames}")
 
 
 def accessibility(page: Page) -> list[str]:

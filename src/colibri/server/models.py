@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.server.reply import Json
 from colibri.server.service import Service
-from colibri.server.structs.models import Model, Models
+from colibri.server.structs.models import Capabilities, Model, Models
+
+if TYPE_CHECKING:
+    from colibri.text.chat import ChatFormat
 
 
 async def models(_request: Request, service: Service) -> Response:
@@ -29,4 +34,14 @@ def _model(service: Service) -> Model:
         owned_by="colibri",
         context_length=llm.plan.context,
         description=llm.load_line,
+        capabilities=_capabilities(llm.chat_format),
+    )
+
+
+def _capabilities(chat: ChatFormat | None) -> Capabilities:
+    return Capabilities(
+        chat=chat is not None,
+        thinking=chat is not None and chat.can_stop_thinking,
+        reasoning_efforts=[] if chat is None else list(chat.efforts),
+        tools=chat is not None and chat.takes_tools,
     )

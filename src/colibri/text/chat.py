@@ -11,7 +11,7 @@ from colibri.grammar.answers import Thinking
 from colibri.grammar.structure import Structure
 from colibri.text import reasoning
 from colibri.text.builtin import built_in
-from colibri.text.effort import check_effort, effort_for
+from colibri.text.effort import check_effort, effort_for, levels_of
 from colibri.text.history import ArgumentForms, Message, prepared
 from colibri.text.parts import AnswerParser
 from colibri.text.reasoning import ReasoningSplitter, reasoning_state
@@ -106,6 +106,11 @@ class ChatFormat:
         self.can_stop_thinking = bool(self._switches)
         self.takes_tools = "tools" in source
         self.tool_format = tool_format(source) if self.takes_tools else None
+
+    @property
+    def efforts(self) -> tuple[str, ...]:
+        """Levels of reasoning effort; empty: it has none."""
+        return levels_of(self.model_type, self.template.source)
 
     @classmethod
     def load(cls, directory: Path, model_type: str) -> "ChatFormat | None":

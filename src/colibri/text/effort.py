@@ -29,6 +29,14 @@ def check_effort(asked: str | None) -> None:
         raise ConfigError(f"reasoning_effort is {asked!r}; one of {', '.join(EFFORTS)} expected")
 
 
+def levels_of(model_type: str, template: str) -> tuple[str, ...]:
+    """What may be asked of this model, less "none"; empty where its template has no levels."""
+    if "reasoning_effort" not in template:
+        return ()
+    own = _LEVELS.get(model_type)
+    return EFFORTS[1:] if own is None else tuple(level.lower() for level in own)
+
+
 def effort_for(asked: str | None, model_type: str, template: str) -> Effort:
     """Of the levels the model has the nearest, the higher of two."""
     if asked is None:

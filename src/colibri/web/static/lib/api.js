@@ -109,8 +109,8 @@ function unreachable(message) {
 /** In words for a reader of the page: the server's are for those who write programs. */
 function keyProblem() {
   return apiKey.value
-    ? "The key is not the server's: enter the right one, then try again."
-    : "This server asks for a key: enter it, then try again.";
+    ? "The key is not correct: enter the right one, then try again."
+    : "This server requires a key: enter it, then try again.";
 }
 
 async function refusal(response) {

@@ -1,7 +1,8 @@
 // A model's text as markup. Whatever it wrote, what comes out is inert: its HTML is shown as text, an
 // image is a link, links lead away without a trace. The sanitiser behind that should find nothing.
 import DOMPurify from "../vendor/purify.js";
-import { lexer, parser } from "../vendor/marked.js";
+import { Marked } from "../vendor/marked.js";
+import { formula } from "./maths.js";
 
 const TAGS =
   "p br hr h1 h2 h3 h4 h5 h6 strong em b i u s del sub sup kbd code pre blockquote ul ol li table thead tbody tr th td a input";
@@ -14,13 +15,13 @@ const RULES = {
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   RETURN_DOM_FRAGMENT: true,
 };
-const OPTIONS = { gfm: true, breaks: true };
+const marked = new Marked({ gfm: true, breaks: true, extensions: [formula] });
 
 /** Top-level blocks: {token, raw, start}; start: where in the text it begins. */
 export function blocksOf(text) {
   let at = 0;
   const blocks = [];
-  for (const token of lexer(text, OPTIONS)) {
+  for (const token of marked.lexer(text)) {
     if (token.type !== "space" && token.type !== "def") {
       blocks.push({ token, raw: token.raw, start: at });
     }
@@ -31,7 +32,7 @@ export function blocksOf(text) {
 
 /** A block as a fragment, to be put into the page as it is. */
 export function fragmentOf(token) {
-  return DOMPurify.sanitize(parser([tamed(token)], OPTIONS), RULES);
+  return DOMPurify.sanitize(marked.parser([tamed(token)]), RULES);
 }
 
 const BARE_TAG = /^<\/?(?:br|sub|sup|kbd|b|i|u|s|em|strong|del)\s*\/?>$/i;

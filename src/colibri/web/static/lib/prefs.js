@@ -39,7 +39,7 @@ function write(name, value, storage) {
 /** null: as the system has it. */
 export const theme = persisted("theme", null, (value) => value === "light" || value === "dark");
 
-effect(() => {
-  if (theme.value) document.documentElement.dataset.theme = theme.value;
-  else delete document.documentElement.dataset.theme;
-});
+const system = matchMedia("(prefers-color-scheme: dark)");
+const dress = () => (document.documentElement.dataset.theme = theme.value ?? (system.matches ? "dark" : "light"));
+system.addEventListener("change", dress);
+effect(dress);

@@ -73,7 +73,7 @@ let failures = 0;
  * remember a module that failed, so it is fetched under another address then. */
 export function loadPage(id) {
   if (!loaded.has(id)) {
-    const files = [import(`../pages/${id}.js${failures ? `?${failures}` : ""}`), loadStyle(`../css/${id}.css`)];
+    const files = [import(`../pages/${id}.js${failures ? `?${failures}` : ""}`), loadStyle(id)];
     const component = Promise.all(files).then(([module]) => module.default);
     component.catch(() => {
       failures += 1;
@@ -84,12 +84,26 @@ export function loadPage(id) {
   return loaded.get(id);
 }
 
-function loadStyle(path) {
+const styles = new Map(); // page -> the element of its style sheet
+
+/** From now on the style sheet of this page applies, and of no other: what was looked at before changes nothing. */
+export function dressAs(page) {
+  for (const [id, link] of styles) link.media = id === page ? "all" : NEVER;
+}
+
+const NEVER = "not all"; // it is fetched all the same
+
+function loadStyle(id) {
+  const path = `../css/${id}.css`;
   return new Promise((resolve, reject) => {
     const link = document.createElement("link");
+    link.media = NEVER;
     link.rel = "stylesheet";
     link.href = new URL(path, import.meta.url).href;
-    link.onload = () => resolve();
+    link.onload = () => {
+      styles.set(id, link);
+      resolve();
+    };
     link.onerror = () => {
       link.remove();
       reject(new Error(`${path} cannot be loaded`));

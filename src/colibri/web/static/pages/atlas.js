@@ -2,6 +2,7 @@
 import { loadAtlas } from "./atlas/load.js";
 import { count, percent } from "../lib/format.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { isEnter } from "../lib/keys.js";
 import { epoch } from "../lib/live.js";
 import { Icon } from "../ui/icons.js";
 import { Notice } from "../ui/parts.js";
@@ -72,7 +73,7 @@ export default function AtlasPage({ rest }) {
     <div class="atlas-columns">
       <section class="card atlas-main" aria-label="Cloud of experts">
         <div class="atlas-tools">
-          <label class="atlas-search">
+          <label class="search">
             <${Icon} name="search" />
             <span class="sr-only">Search: a topic, a token, or layer/expert</span>
             <input
@@ -81,7 +82,7 @@ export default function AtlasPage({ rest }) {
               placeholder="topic, token or layer/expert"
               value=${text}
               onInput=${(event) => setText(event.target.value)}
-              onKeyDown=${(event) => event.key === "Enter" && hits.length > 0 && pick(hits[0])}
+              onKeyDown=${(event) => isEnter(event) && hits.length > 0 && pick(hits[0])}
             />
           </label>
           <label class="row small">
@@ -97,7 +98,7 @@ export default function AtlasPage({ rest }) {
         </div>
         <${Cloud} ...${{ atlas, lit, selected, onSelect: setSelected, onHover: setHovered }} />
         <p class="small muted">
-          ${measured(atlas)} Drag or arrow keys turn it, the wheel or + and − zoom.
+          ${measured(atlas)} Drag it or use the arrow keys to turn it; use the wheel or + and − to zoom.
         </p>
       </section>
       <aside class="atlas-side" aria-label="Topics and expert">
@@ -113,7 +114,7 @@ function summary(atlas) {
   const special = atlas.experts.filter((expert) => expert.specialist).length;
   return (
     `${count(atlas.experts.length)} experts, ${count(special)} of them specialists: ` +
-    "far out in their topic's direction; generalists lie at the core"
+    "they lie far out in the direction of their topic, and generalists in the middle"
   );
 }
 
@@ -121,7 +122,7 @@ function measured(atlas) {
   const axes = atlas.variance.map((share) => percent(share, 0)).join(", ");
   return (
     `Measured on ${count(atlas.tokens)} tokens of ${atlas.topics.length} topics; ` +
-    `the three axes hold ${axes} of the differences between experts.`
+    `the three axes show ${axes} of the differences between experts.`
   );
 }
 

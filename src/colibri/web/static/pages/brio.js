@@ -67,7 +67,7 @@ export default function BrioPage() {
     }
   };
   const ready = questions.map((question, index) => (problemOf(question) === null ? index : -1)).filter((i) => i >= 0);
-  const missing = running ? "another is being asked" : text.trim() === "" ? "there is no document" : null;
+  const missing = running ? "Another question is being asked." : text.trim() === "" ? "Add a document first." : null;
 
   return html`<div class="page brio">
     <div class="page-head">

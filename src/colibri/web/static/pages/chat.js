@@ -5,6 +5,7 @@ import { epoch, model, online } from "../lib/live.js";
 import { persisted } from "../lib/prefs.js";
 import { navigate } from "../lib/router.js";
 import { Icon } from "../ui/icons.js";
+import { useMedia } from "../ui/drawer.js";
 import { Button, Notice, download } from "../ui/parts.js";
 import { Alternatives } from "./chat/alternatives.js";
 import { Composer } from "./chat/composer.js";
@@ -18,11 +19,22 @@ import { ROOT, asMarkdown, newConversation, path, withChosen, withNode } from ".
 const shaded = persisted("shaded", false, (value) => typeof value === "boolean");
 const settingsOpen = persisted("settings", false, (value) => typeof value === "boolean");
 
+/** As in chat.css: lists and settings come over the talk. */
+const NARROW = "(max-width: 860px)";
+
 export default function ChatPage({ rest }) {
   const [kept, setKept] = useState(null); // a signal of the conversation
   const [listOpen, setListOpen] = useState(false);
   const opener = useRef(null); // of the list, where that comes over the talk
   const context = useContextSize();
+  const narrow = useMedia(NARROW);
+  const [drawn, setDrawn] = useState(false); // the settings, where they come over the talk
+  const settingsShown = narrow ? drawn : settingsOpen.value;
+  const showSettings = (wanted) => {
+    if (!narrow) settingsOpen.value = wanted;
+    setDrawn(wanted);
+    setListOpen(false);
+  };
   useEffect(() => void store.loadList(), []);
   useEffect(() => {
     let current = true;
@@ -71,18 +83,24 @@ export default function ChatPage({ rest }) {
   useEffect(() => {
     if (deleted && deleted.id === rest) navigate("chat", "", { replace: true });
   }, [deleted]);
+  const returns = useRef(false);
   const leaveList = () => {
+    returns.current = true;
     setListOpen(false);
-    opener.current?.focus();
   };
+  useEffect(() => {
+    // Not before: what lies under the list takes no focus.
+    if (!listOpen && returns.current) opener.current?.focus();
+    returns.current = false;
+  }, [listOpen]);
   const setSystem = (system) =>
     id === null ? (store.draftSystem.value = system) : store.update(id, (old) => ({ ...old, system }));
   const last = nodes.findLast((node) => node.stats?.prompt !== undefined);
 
-  return html`<div class=${`chat ${settingsOpen.value ? "with-settings" : ""} ${listOpen ? "with-list" : ""}`}>
+  return html`<div class=${`chat ${settingsShown ? "with-settings" : ""} ${listOpen ? "with-list" : ""}`}>
     <${List} current=${id} open=${listOpen} onPick=${() => setListOpen(false)} onLeave=${leaveList} />
     <div class="curtain" onClick=${() => setListOpen(false)}></div>
-    <section class="talk" aria-label="Conversation">
+    <section class="talk" aria-label="Conversation" inert=${narrow && listOpen}>
       <${Head}
         conversation=${conversation}
         onList=${(event) => {
@@ -90,12 +108,14 @@ export default function ChatPage({ rest }) {
           setListOpen(!listOpen);
         }}
         listOpen=${listOpen}
+        settingsShown=${settingsShown}
+        onSettings=${() => showSettings(!settingsShown)}
       />
       ${
         deleted &&
         html`<${Notice} kind="warn" role="alert">
           ${`“${deleted.title || "Untitled"}” was deleted in another tab. `}
-          <${Button} kind="tiny" label="All right" onClick=${() => (store.deleted.value = null)} />
+          <${Button} kind="tiny" label="OK" onClick=${() => (store.deleted.value = null)} />
         <//>`
       }
       <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} />
@@ -109,11 +129,12 @@ export default function ChatPage({ rest }) {
       />
     </section>
     ${
-      settingsOpen.value &&
+      settingsShown &&
       html`<${Settings}
         system=${conversation?.system ?? store.draftSystem.value}
         onSystem=${setSystem}
-        onClose=${() => (settingsOpen.value = false)}
+        over=${narrow}
+        onClose=${() => showSettings(false)}
       />`
     }
     <${Alternatives} />
@@ -149,7 +170,7 @@ function useContextSize() {
   return context;
 }
 
-function Head({ conversation, onList, listOpen }) {
+function Head({ conversation, onList, listOpen, settingsShown, onSettings }) {
   const words = (conversation?.title ?? "").match(/[\p{L}\p{N}]+/gu) ?? ["conversation"];
   const name = words.join("-").slice(0, 40).replace(/-$/, "");
   return html`<header class="talk-head">
@@ -160,7 +181,7 @@ function Head({ conversation, onList, listOpen }) {
       kind="plain shade-toggle"
       icon="shade"
       label="Shade doubt"
-      title="Tokens the model was unsure of are shaded; point at one to see what else could have stood there"
+      title="Shade the tokens that the model was unsure of; point at one to see the alternatives"
       aria-pressed=${shaded.value}
       onClick=${() => (shaded.value = !shaded.value)}
     />
@@ -170,8 +191,8 @@ function Head({ conversation, onList, listOpen }) {
       icon="settings"
       label="Settings"
       bare
-      aria-expanded=${settingsOpen.value}
-      onClick=${() => (settingsOpen.value = !settingsOpen.value)}
+      aria-expanded=${settingsShown}
+      onClick=${onSettings}
     />
   </header>`;
 }
@@ -187,8 +208,8 @@ function ExportMenu({ conversation, name }) {
   return html`<details class="menu" ref=${ref} onFocusOut=${leave} onKeyDown=${(event) => event.key === "Escape" && close()}>
     <summary class="button plain square" aria-label="Export" title="Export"><${Icon} name="export" /></summary>
     <div class="menu-items">
-      <${Button} kind="plain" label="JSON, to import again" onClick=${save("json", () => JSON.stringify(conversation), "application/json")} />
-      <${Button} kind="plain" label="Markdown, as it is shown" onClick=${save("md", () => asMarkdown(conversation), "text/markdown")} />
+      <${Button} kind="plain" label="JSON, which can be imported again" onClick=${save("json", () => JSON.stringify(conversation), "application/json")} />
+      <${Button} kind="plain" label="Markdown of what is shown" onClick=${save("md", () => asMarkdown(conversation), "text/markdown")} />
     </div>
   </details>`;
 }
@@ -238,16 +259,32 @@ function Thread({ nodes, conversation, act, busy }) {
             ...${{ node, conversation, act, busy, shaded: shaded.value, last: index === nodes.length - 1 }}
           />`,
       )}
-      ${nodes.length === 0 && html`<${Welcome} />`}
+      ${nodes.length === 0 && html`<${Welcome} place=${conversation?.id ?? ""} />`}
     </div>
     ${away && html`<${Button} kind="to-end" icon="down" label="To the end" bare onClick=${goToEnd} />`}
   </div>`;
 }
 
-function Welcome() {
+const EXAMPLES = [
+  "Tell me a story about a fox.",
+  "What is 17 times 24? Show each step.",
+  "Write a Python function that reverses a string.",
+  "Explain in three sentences why the sky is blue.",
+];
+
+function Welcome({ place }) {
+  const take = (text) => {
+    store.setDraft(place, text);
+    document.querySelector(".composer textarea")?.focus();
+  };
   return html`<div class="welcome">
     <img src=${new URL("../icon.svg", import.meta.url).href} alt="" onError=${(event) => (event.currentTarget.hidden = true)} />
     <p class="welcome-title">${model.value ? `Talk with ${model.value.id}` : "colibri"}</p>
-    <p class="muted">It runs on this server and nowhere else. Conversations stay in this browser.</p>
+    <p class="muted">The model runs on this server and nowhere else. Conversations stay in this browser.</p>
+    <ul class="examples" aria-label="Example prompts">
+      ${EXAMPLES.map(
+        (text) => html`<li key=${text}><button type="button" class="button" onClick=${() => take(text)}>${text}</button></li>`,
+      )}
+    </ul>
   </div>`;
 }

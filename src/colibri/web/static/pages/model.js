@@ -92,7 +92,7 @@ function Usage({ usage, pins }) {
   return html`<section class="card padded" aria-label="Usage and pins">
     <h2>Usage and pins</h2>
     <p class="small">
-      ${`${count(usage.tokens)} tokens counted, ${count(usage.selections)} selections; each counts half after ${count(usage.half_life_tokens)} tokens.`}
+      ${`${count(usage.tokens)} tokens counted, ${count(usage.selections)} selections; a selection loses half its weight after ${count(usage.half_life_tokens)} tokens.`}
     </p>
     ${usage.hottest.map(
       ({ part, share }) => html`<div class="tier" key=${part}>
@@ -104,9 +104,9 @@ function Usage({ usage, pins }) {
       </div>`,
     )}
     <p class="small muted">
-      ${pins.experts ? `${count(pins.experts)} experts pinned, ${bytes(pins.bytes)} of ${bytes(pins.most_bytes)} at most.` : "Nothing is pinned."}
-      ${usage.enough_to_pin ? "" : " Not enough was counted yet to pin by."}
-      ${usage.path ? ` Kept in ${usage.path}.` : " Not kept between runs."}
+      ${pins.experts ? `${count(pins.experts)} experts pinned, ${bytes(pins.bytes)} of ${bytes(pins.most_bytes)} at most.` : "No expert is pinned."}
+      ${usage.enough_to_pin ? "" : " Too few were counted so far to choose which to pin."}
+      ${usage.path ? ` The counts are kept in ${usage.path}.` : " The counts are not kept between runs."}
     </p>
   </section>`;
 }

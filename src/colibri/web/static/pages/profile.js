@@ -37,7 +37,7 @@ export default function ProfilePage() {
   return html`<div class="page profile">
     <div class="page-head">
       <h1>Profile</h1>
-      <p class="muted">Where the time of the last turns went, question and answer each.</p>
+      <p class="muted">Where the time went in the last turns. A turn is a question with its answer.</p>
     </div>
     ${failure && html`<${Notice} kind="danger"><p>${failure}</p></${Notice}>`}
     ${
@@ -59,7 +59,7 @@ export default function ProfilePage() {
               <${PhaseLegend} />
               <${Turns} ...${{ turns, turn, even, onChoose: setChosen }} />
               <p class="small muted">
-                ${`The wait for reads is measured in every step; the rest is shared out as in the steps that were listened to, the first of a kind in each turn and one in ${profile.every} of all.`}
+                ${`The wait for reads is measured in every step. The other phases are estimated from sampled steps: the first of its kind in each turn, and one in ${profile.every} of all.`}
               </p>
             </section>
             <div class="profile-columns">
@@ -71,7 +71,7 @@ export default function ProfilePage() {
               <${Layers} turn=${turn} stamp=${stamp} />
             </div>
             <${StepTimeline} step=${profile.step} />`
-        : html`<div class="empty"><p>${profile ? "Nothing was asked yet." : "Loading."}</p></div>`
+        : html`<div class="empty"><p>${profile ? "No question has been asked yet." : "Loading."}</p></div>`
     }
     <${Recent} />
   </div>`;
@@ -129,7 +129,7 @@ function Figures({ turn }) {
     ["prompt read in", seconds(prefill.seconds)],
     ["hit rate", asked ? percent(hits / asked) : "–"],
     ["read", bytes(prefill.bytes_read + decode.bytes_read)],
-    ["read a token", decode.rows ? bytes(Math.round(decode.bytes_read / decode.rows)) : "–"],
+    ["read per token", decode.rows ? bytes(Math.round(decode.bytes_read / decode.rows)) : "–"],
   ];
   return html`<dl class="figures" aria-label=${`Turn ${turn.turn}`}>
     ${figures.map(
@@ -149,12 +149,12 @@ function Disk({ turn }) {
   const whole = Math.max(service, wait, turn.seconds, 1e-9);
   return html`<h3>The disk</h3>
     <div class="disk-row small">
-      <span>service, all readers</span><span class="num">${seconds(service)}</span>
+      <span>read time, all readers together</span><span class="num">${seconds(service)}</span>
     </div>
-    <${Meter} share=${service / whole} color="var(--cat-6)" label="disk service" />
-    <div class="disk-row small"><span>wait that was felt</span><span class="num">${seconds(wait)}</span></div>
-    <${Meter} share=${wait / whole} color="var(--cat-2)" label="wait that was felt" />
+    <${Meter} share=${service / whole} color="var(--cat-6)" label="read time" />
+    <div class="disk-row small"><span>time spent waiting for reads</span><span class="num">${seconds(wait)}</span></div>
+    <${Meter} share=${wait / whole} color="var(--cat-2)" label="time spent waiting for reads" />
     <p class="small muted">
-      ${service > 0 ? `${percent(Math.max(0, 1 - wait / service), 0)} of the service lay behind other work.` : "Nothing was read."}
+      ${service > 0 ? `${percent(Math.max(0, 1 - wait / service), 0)} of the read time was hidden behind other work.` : "Nothing was read."}
     </p>`;
 }

@@ -11,7 +11,7 @@ const SAYS = {
 };
 
 export function Banner() {
-  const says = state.value === "refused" ? `The server refuses: ${reason.value}` : SAYS[state.value];
+  const says = state.value === "refused" ? `The server refused the connection: ${reason.value}` : SAYS[state.value];
   const retries = state.value === "lost" || state.value === "stopping" || state.value === "refused";
   const bad = state.value === "lost" || state.value === "refused";
   return html`<div aria-live="polite" class=${says ? `banner ${bad ? "bad" : ""}` : ""}>

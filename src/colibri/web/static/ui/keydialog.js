@@ -17,11 +17,11 @@ export function KeyDialog() {
   };
   return html`<${Dialog} open=${wanted !== null} onClose=${() => (keyWanted.value = null)} title="API key">
     <p class="muted small">
-      This server asks for a key: the one it was started with (--api-key or COLI_API_KEY). It stays in
-      this tab and is forgotten when that is closed.
+      This server requires the key that it was started with (--api-key or COLI_API_KEY). The key stays in
+      this tab and is forgotten when the tab is closed.
     </p>
     <form class="dialog-form" onSubmit=${submit}>
-      ${wanted === "wrong" && html`<${Notice} kind="danger" role="alert">That key is not the server's.<//>`}
+      ${wanted === "wrong" && html`<${Notice} kind="danger" role="alert">That key is not correct.<//>`}
       <label class="field">
         <span class="label">Key</span>
         <input

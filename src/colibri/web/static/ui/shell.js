@@ -1,10 +1,10 @@
 // The frame around every page.
 import { apiKey, keyWanted } from "../lib/api.js";
 import { bytes, percent, rate } from "../lib/format.js";
-import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { epoch, history, model, online, state, status } from "../lib/live.js";
 import { theme } from "../lib/prefs.js";
-import { PAGES, linkTo, loadPage, route } from "../lib/router.js";
+import { PAGES, dressAs, linkTo, loadPage, route } from "../lib/router.js";
 import { Banner } from "./banner.js";
 import { Icon } from "./icons.js";
 import { KeyDialog } from "./keydialog.js";
@@ -58,6 +58,7 @@ function CurrentPage({ main }) {
       current = false;
     };
   }, [page, shown.failed && epoch.value]); // what could not be had comes with the next connection
+  useLayoutEffect(() => dressAs(shown.page), [shown.page]);
   if (shown.failed) {
     return html`<div class="empty" role="alert">
       <p>This page could not be loaded.</p>
@@ -73,10 +74,10 @@ const STATES = {
   loading: "loading",
   live: "connected",
   slow: "slow",
-  lost: "not reached",
+  lost: "unreachable",
   stopping: "stopping",
-  key: "asks for a key",
-  refused: "refuses",
+  key: "requires a key",
+  refused: "refused",
 };
 
 /** The model and how it does, in a few numbers. */
@@ -114,7 +115,7 @@ function Numbers({ now }) {
   ];
   const fresh = online.value;
   return html`<${Spark} values=${history.value.map((entry) => entry.decode_tokens_per_second)} />
-    <dl class=${fresh ? "" : "stale"} title="Of the last second, pauses included">
+    <dl class=${fresh ? "" : "stale"} title="In the last second, pauses included">
       ${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${fresh ? value : "–"}</dd>`)}
     </dl>`;
 }
@@ -135,7 +136,7 @@ const NEXT = new Map([
   ["light", "dark"],
   ["dark", null],
 ]);
-const THEMES = { light: ["sun", "light"], dark: ["moon", "dark"], null: ["auto", "as the system"] };
+const THEMES = { light: ["sun", "light"], dark: ["moon", "dark"], null: ["auto", "system"] };
 
 function ThemeButton() {
   const [icon, says] = THEMES[theme.value];

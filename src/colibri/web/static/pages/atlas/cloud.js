@@ -27,8 +27,8 @@ export function Cloud(props) {
   }
   return html`<${Notice}>
     <p>
-      This browser shows no WebGL2 now, so there is no cloud to turn. The search and the list of topics
-      beside work without it.
+      WebGL2 is not available in this browser, so the cloud cannot be drawn. The search and the list of topics
+      work without it.
     </p>
   </${Notice}>`;
 }
@@ -137,8 +137,8 @@ function Turning({ atlas, lit, selected, onSelect, onHover, onLost, onRestored }
       <i class="atlas-mark" ref=${mark} hidden></i>
     </div>
     <div class="atlas-zoom">
-      <${Button} icon="plus" label="Nearer" bare onClick=${() => scene.current.magnify(1.25)} />
-      <${Button} icon="minus" label="Farther" bare onClick=${() => scene.current.magnify(0.8)} />
+      <${Button} icon="plus" label="Zoom in" bare onClick=${() => scene.current.magnify(1.25)} />
+      <${Button} icon="minus" label="Zoom out" bare onClick=${() => scene.current.magnify(0.8)} />
     </div>
   </div>`;
 }

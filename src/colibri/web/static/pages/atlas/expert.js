@@ -26,8 +26,8 @@ export function Expert({ atlas, index, onSelect }) {
 
 function kind(expert) {
   return (
-    `${expert.specialist ? "A specialist" : "A generalist"}: spread over topics ` +
-    `${significant(expert.entropy)} of 1, from ${count(expert.selections)} selections`
+    `${expert.specialist ? "A specialist" : "A generalist"}. Its topics are spread by ` +
+    `${significant(expert.entropy)} (0: one topic, 1: all alike), measured on ${count(expert.selections)} selections.`
   );
 }
 

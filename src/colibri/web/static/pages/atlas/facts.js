@@ -21,14 +21,14 @@ export function Company({ expert, onSelect }) {
   return html`${
     tokens.length
       ? html`<p class="small">
-          most for ${tokens.map((token) => html`<code class="token">${visible(token)}</code> `)}
+          strongest tokens ${tokens.map((token) => html`<code class="token">${visible(token)}</code> `)}
         </p>`
       : null
   }
   ${
     neighbours.length
       ? html`<p class="small">
-          often with
+          often selected with
           ${neighbours.map(
             (other) => html` <button class="button tiny" type="button" onClick=${() => onSelect(other)}>
                 expert ${other}

@@ -56,7 +56,7 @@ function stepText(step, place, last) {
 
 /** Paused before anything was kept. */
 function pausedText(steps) {
-  return steps.length ? `Paused. ${plural(steps.length, "step")} since then.` : "Paused. Nothing happened yet.";
+  return steps.length ? `Paused. ${plural(steps.length, "step")} since then.` : "Paused. Nothing has happened yet.";
 }
 
 function liveText(state) {
@@ -64,6 +64,6 @@ function liveText(state) {
   if (!steps.length) return "Live. Experts light up when the model reads or writes.";
   const last = steps[steps.length - 1];
   const turn = steps.filter((step) => step.turn === last.turn);
-  const missed = state.skipped ? `, ${count(state.skipped)} steps were too many to be shown` : "";
+  const missed = state.skipped ? `, ${count(state.skipped)} steps came too fast to be shown` : "";
   return `Live: turn ${last.turn}, ${count(turn.length)} steps, ${count(state.evictions)} evictions${missed}`;
 }

@@ -16,7 +16,7 @@ export function Details({ state, atlas, index, onSelect }) {
   return html`<section class="card padded details" aria-label="Expert">
     <h2>Layer ${layer}, expert ${expert}</h2>
     <dl class="facts">
-      <dt>lies</dt>
+      <dt>location</dt>
       <dd><span class=${`swatch ${state.tierOf(index)}`}></span> ${tierText(state, index)}</dd>
       <dt>heat</dt>
       <dd>${heatText(state, index)}</dd>
@@ -27,7 +27,7 @@ export function Details({ state, atlas, index, onSelect }) {
     ${
       known < 0
         ? html`<p class="small muted">
-            ${atlas ? "" : "Its topics are not known: this model has no atlas (coli atlas build)."}
+            ${atlas ? "" : "Its topics are not known because this model has no atlas yet."}
           </p>`
         : null
     }
@@ -43,7 +43,7 @@ function InAtlas({ atlas, known, state, onSelect }) {
   return html`<h3>${facts.specialist ? `Specialist: ${atlas.topics[facts.top].name}` : "Generalist"}</h3>
     <${Topics} topics=${atlas.topicsOf(known)} />
     <p class="small muted">
-      spread over topics ${significant(facts.entropy)} of 1, from ${count(facts.selections)} selections
+      Its topics are spread by ${significant(facts.entropy)} (0: one topic, 1: all alike), measured on ${count(facts.selections)} selections.
     </p>
     <${Company} expert=${facts} onSelect=${go} />
     <p class="small"><a href=${`#/atlas/${facts.layer}.${facts.expert}`}>Show it in the atlas</a></p>`;

@@ -1,11 +1,12 @@
 // The canvas with the map, what stands beside its rows, and how one moves about in it.
-import { colour, css, isDark, onColours } from "../../lib/colours.js";
+import { colour, css, onColours } from "../../lib/colours.js";
 import { html, useLayoutEffect, useRef } from "../../lib/html.js";
 import { Grid } from "./grid.js";
 import { Player } from "./player.js";
 import { TIERS } from "./state.js";
 
 const GUTTER = 36; // CSS pixels for the layers' numbers
+const AXIS = 18; // below the map, for what its directions mean
 const STRIP = 64; // for how evenly a layer uses its experts
 const HEIGHT_SHARE = 0.72; // of the window
 const NARROW = 520; // on a phone the map leaves room for what it says of an expert
@@ -27,6 +28,7 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
   const canvas = useRef(null);
   const rows = useRef(null);
   const strip = useRef(null);
+  const axis = useRef(null);
 
   // A layout effect: the clean-up of the other kind comes after the elements are gone, and what runs by
   // itself would find none.
@@ -56,6 +58,7 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
       grid.draw(now);
       if (drawnBeside !== state.version && grid.size) {
         drawRows(rows.current, state, grid);
+        nameColumns(axis.current, grid);
         if (!strip.current.hidden) drawStrip(strip.current, state, grid);
         drawnBeside = state.version;
       }
@@ -99,6 +102,7 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
         onPointerDown=${(event) => onSelect(pointed(event), false)}
         onKeyDown=${onKeyDown}
       ></canvas>
+      <p class="brain-axis num" ref=${axis} aria-hidden="true"><span></span><span></span></p>
     </div>
     <canvas
       ref=${strip}
@@ -113,7 +117,7 @@ function colours() {
   return {
     tiers: TIERS.map((tier) => colour(`--tier-${tier}`)),
     ground: colour("--surface"),
-    flash: isDark() ? [255, 255, 255] : [17, 24, 24],
+    flash: colour("--brain-flash"),
     pin: colour("--cat-5"),
     cursor: colour("--focus"),
   };
@@ -135,23 +139,35 @@ function prepared(canvas, width, height, ratio) {
 /** The layers' numbers, as many as have room. */
 function drawRows(canvas, state, grid) {
   const { lines, tall, height, ratio } = grid.size;
-  const pen = prepared(canvas, GUTTER, height, ratio);
+  const pen = prepared(canvas, GUTTER, height + AXIS, ratio);
   pen.fillStyle = css(colour("--text-3"));
   pen.textAlign = "right";
   const step = Math.max(1, Math.ceil(14 / (lines * tall)));
   state.layers.forEach(({ layer }, row) => {
     if (row % step === 0) pen.fillText(String(layer), GUTTER - 8, (row + 0.5) * lines * tall);
   });
+  pen.fillText("layer", GUTTER - 8, height + AXIS / 2);
+}
+
+/** The first expert and the last of a line; of several lines a layer the first says how they go on. */
+function nameColumns(axis, grid) {
+  const { lines, columns } = grid.size;
+  const [first, last] = axis.children;
+  first.textContent = lines > 1 ? `expert 0, in ${lines} lines` : "expert 0";
+  last.textContent = columns > 1 ? String(columns - 1) : "";
 }
 
 /** A bar a layer on a scale from 0 to 1. */
 function drawStrip(canvas, state, grid) {
   const { lines, tall, height, ratio } = grid.size;
-  const pen = prepared(canvas, STRIP, height, ratio);
+  const pen = prepared(canvas, STRIP, height + AXIS, ratio);
   const left = 12;
   const width = STRIP - left - 2;
   pen.fillStyle = css(colour("--surface-3"));
   for (const mark of [0, 0.5, 1]) pen.fillRect(left + mark * width - 0.5, 0, 1, height);
+  pen.fillStyle = css(colour("--text-3"));
+  pen.textAlign = "center";
+  for (const [mark, text] of [[0, "0"], [0.5, "even"], [1, "1"]]) pen.fillText(text, left + mark * width * 0.94 + 2, height + AXIS / 2);
   pen.fillStyle = css(colour("--accent"));
   state.evenness().forEach((value, row) => {
     if (value === null) return;

@@ -14,10 +14,23 @@ export function tierName(tier) {
   return NAMES[tier];
 }
 
+/** What colours and marks of the map mean. */
+function Scales({ pinned }) {
+  return html`<dl class="scales small" aria-label="Scales of the map">
+    <dt><span class="scale-heat"></span></dt>
+    <dd class="row"><span>never used</span><span class="spacer"></span><span>used most</span></dd>
+    <dt><span class="swatch flash"></span></dt>
+    <dd>flash: selected just now</dd>
+    ${pinned > 0 && html`<dt><span class="swatch pin"></span></dt><dd>${`outlined: pinned (${count(pinned)})`}</dd>`}
+    <dt class="scale-bars"><span class="scale-evenness"></span></dt>
+    <dd class="scale-bars">bar beside a layer: how evenly it uses its experts; 0: one does all, 1: all alike</dd>
+  </dl>`;
+}
+
 export function Tiers({ state }) {
   const { tiers, pinned } = state.counts();
   return html`<section class="card padded tiers" aria-label="Experts by tier">
-    <h2>Where they lie</h2>
+    <h2>Where the experts are</h2>
     ${tiers.map(
       ({ tier, experts, bytes: nbytes }) => html`<div class="tier" key=${tier}>
         <div class="row">
@@ -34,9 +47,6 @@ export function Tiers({ state }) {
         />
       </div>`,
     )}
-    <p class="small muted">
-      ${pinned ? `${count(pinned)} pinned (outlined). ` : ""}Strong colour: used often. A flash: selected
-      just now. Beside the map: how evenly a layer uses its experts, 0 to 1.
-    </p>
+    <${Scales} pinned=${pinned} />
   </section>`;
 }

@@ -16,7 +16,7 @@ export function Document({ text, name, onChange }) {
   const take = async (files) => {
     setRefused(null);
     try {
-      if (files.length > 1) throw new Error("one document at a time");
+      if (files.length > 1) throw new Error("choose one document at a time");
       if (files.length === 1) onChange(await textOf(files[0]), files[0].name);
     } catch (error) {
       setRefused(error.message);

@@ -11,9 +11,9 @@ export function emptyQuestion() {
 /** null, or what is missing. */
 export function problemOf({ question, options }) {
   const given = options.filter((option) => option !== "");
-  if (question.trim() === "") return "the question is empty";
-  if (given.length < 2) return "two answers or more are needed";
-  if (new Set(given).size < given.length) return "an answer is there twice";
+  if (question.trim() === "") return "Write a question first.";
+  if (given.length < 2) return "Give at least two answers.";
+  if (new Set(given).size < given.length) return "Two of the answers are the same.";
   return null;
 }
 
@@ -54,16 +54,16 @@ export function rivals({ choices }) {
 export async function textOf(file) {
   const kind = /\.[^.]*$/.exec(file.name.toLowerCase())?.[0] ?? "";
   if (!KINDS.includes(kind)) {
-    throw new Error(`${file.name}: only text is read here (${KINDS.join(", ")}), not ${kind || "a file without an ending"}`);
+    throw new Error(`${file.name}: only text files are read here (${KINDS.join(", ")}), not ${kind || "a file without an ending"}`);
   }
   if (file.size > MOST_BYTES) throw new Error(`${file.name}: more than ${MOST_BYTES / 1e6} MB`);
   let text;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
   } catch {
-    throw new Error(`${file.name}: this is no text in UTF-8`);
+    throw new Error(`${file.name}: this is not text in UTF-8`);
   }
-  if (text.includes("\0")) throw new Error(`${file.name}: this is no text`);
+  if (text.includes("\0")) throw new Error(`${file.name}: this is not text`);
   if (text.trim() === "") throw new Error(`${file.name}: it is empty`);
   return text;
 }

@@ -1,15 +1,24 @@
 // One question with its answers, and what the model makes of them.
 import { percent } from "../../lib/format.js";
-import { html, useRef } from "../../lib/html.js";
+import { html, useRef, useState } from "../../lib/html.js";
+import { isEnter } from "../../lib/keys.js";
 import { Button, Notice } from "../../ui/parts.js";
 import { MOST_OPTIONS, certainty, problemOf, rivals } from "./model.js";
 
 /** missing: null, or why nothing can be asked of the document. */
 export function Question({ question, index, answer, running, missing, onChange, onAsk, onRemove }) {
   const problem = problemOf(question) ?? missing;
+  const [tried, setTried] = useState(false);
+  // Nothing is wrong with a question that nobody has begun.
+  const begun = tried || question.question.trim() !== "";
+  const change = (next) => {
+    setTried(true);
+    onChange(next);
+  };
   const ask = (event) => {
-    if (event.key !== "Enter" || event.isComposing) return;
+    if (!isEnter(event)) return;
     event.preventDefault();
+    setTried(true);
     if (problem === null) onAsk();
   };
   return html`<section class="question card" aria-label=${`Question ${index + 1}`} aria-busy=${running}>
@@ -17,16 +26,16 @@ export function Question({ question, index, answer, running, missing, onChange, 
       <input
         class="input question-text"
         aria-label="Question"
-        placeholder="Ask something that has fixed answers"
+        placeholder="Ask a question with a fixed set of answers"
         value=${question.question}
-        onInput=${(event) => onChange({ ...question, question: event.currentTarget.value })}
+        onInput=${(event) => change({ ...question, question: event.currentTarget.value })}
         onKeyDown=${ask}
       />
       <${Button} label="Ask" disabled=${problem !== null} onClick=${onAsk} />
       ${onRemove && html`<${Button} kind="plain" icon="trash" label="Remove the question" bare onClick=${onRemove} />`}
     </div>
-    <${Options} question=${question} onChange=${onChange} onKeyDown=${ask} />
-    ${problem && !running && html`<p class="small muted">${`Not to be asked yet: ${problem}.`}</p>`}
+    <${Options} question=${question} onChange=${change} onKeyDown=${ask} />
+    ${problem && begun && !running && html`<p class="small muted">${problem}</p>`}
     ${answer && html`<${Answer} answer=${answer} />`}
   </section>`;
 }

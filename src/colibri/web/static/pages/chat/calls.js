@@ -22,7 +22,7 @@ export function Calls({ calls, open, onAnswer, busy }) {
             <textarea
               class="textarea"
               rows="2"
-              placeholder="What the tool says, for the model to go on with"
+              placeholder="The result of the tool, for the model to continue with"
               value=${results[index] ?? ""}
               onInput=${(event) => put(index, event.currentTarget.value)}
             ></textarea>

@@ -11,10 +11,10 @@ export function conversationsOf(text) {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new Error("this is no JSON");
+    throw new Error("this is not valid JSON");
   }
   const list = value?.conversations ?? (value?.nodes ? [value] : null);
-  if (!Array.isArray(list)) throw new Error("this is no export of conversations");
+  if (!Array.isArray(list)) throw new Error("this is not an export of conversations");
   return list.map((each, index) => {
     try {
       return conversation(each);
@@ -25,7 +25,7 @@ export function conversationsOf(text) {
 }
 
 function conversation(value) {
-  if (!isObject(value)) throw new Error("no object");
+  if (!isObject(value)) throw new Error("not an object");
   if (value.version !== VERSION) throw new Error(`version ${String(value.version).slice(0, 20)} is not known`);
   const nodes = {};
   for (const raw of Object.values(object(value, "nodes"))) {

@@ -1,6 +1,7 @@
 // Where a message is written.
 import { html, useEffect, useLayoutEffect, useRef } from "../../lib/html.js";
 import { count } from "../../lib/format.js";
+import { isComposing, isEnter } from "../../lib/keys.js";
 import { Button } from "../../ui/parts.js";
 import { settingsProblem } from "./sampling.js";
 import { drafts, setDraft } from "./store.js";
@@ -25,11 +26,11 @@ export function Composer({ place, busy, onSend, onStop, used, context }) {
     onSend(text);
   };
   const onKeyDown = (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (isEnter(event)) {
       event.preventDefault();
       send();
     }
-    if (event.key === "Escape" && busy) onStop();
+    if (event.key === "Escape" && busy && !isComposing(event)) onStop();
   };
   return html`<div class="composer">
     <div class="composer-box">
@@ -48,9 +49,9 @@ export function Composer({ place, busy, onSend, onStop, used, context }) {
           : html`<${Button} kind="primary" icon="send" label="Send" bare disabled=${problem !== null || !text.trim()} onClick=${send} />`
       }
     </div>
-    ${problem && html`<p class="problem" role="alert">${`Nothing can be sent, a setting is wrong. ${problem}.`}</p>`}
+    ${problem && html`<p class="problem" role="alert">${`This cannot be sent because a setting is not valid. ${problem}.`}</p>`}
     <p class="composer-foot">
-      <span class="keys"><kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> is a new line</span><span class="spacer"></span>
+      <span class="keys"><kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> starts a new line</span><span class="spacer"></span>
       ${used !== null && context !== null && html`<span class="num">${count(used)} of ${count(context)} tokens of context</span>`}
     </p>
   </div>`;

@@ -192,6 +192,8 @@ class Answer {
     }
     const later = this.generated - this.atFirst;
     if (later > 0 && stats.seconds > 0) stats.rate = later / stats.seconds;
+    // All at once: only how long it took with the reading of the prompt is known.
+    else if (this.first !== null) stats.overall = (1_000 * this.generated) / Math.max(1, this.last - this.asked);
     if (this.usage) {
       stats.prompt = this.usage.prompt_tokens;
       stats.cached = this.usage.prompt_tokens_details?.cached_tokens ?? 0;

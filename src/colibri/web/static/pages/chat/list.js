@@ -1,7 +1,8 @@
 // All conversations of this browser.
-import { html, useEffect, useRef, useState } from "../../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/html.js";
 import { when } from "../../lib/format.js";
 import { navigate } from "../../lib/router.js";
+import { Icon } from "../../ui/icons.js";
 import { Button, Dialog, Notice, download } from "../../ui/parts.js";
 import { MOST_BYTES, conversationsOf } from "./check.js";
 import { runningIn, stop } from "./generate.js";
@@ -14,9 +15,12 @@ export function List({ current, open, onPick, onLeave }) {
   useEffect(() => {
     if (open) ref.current.querySelector("a").focus();
   }, [open]);
-  const onKeyDown = (event) => open && deleting === null && event.key === "Escape" && onLeave();
+  const onKeyDown = (event) => open && deleting === null && renaming === null && event.key === "Escape" && onLeave();
   const [deleting, setDeleting] = useState(null);
-  const heads = store.heads.value;
+  const [renaming, setRenaming] = useState(null);
+  const [text, setText] = useState("");
+  const found = useSearch(text);
+  const heads = store.heads.value.filter((head) => found === null || found.has(head.id));
   const remove = async () => {
     const { id } = deleting;
     setDeleting(null);
@@ -29,6 +33,16 @@ export function List({ current, open, onPick, onLeave }) {
       <a class="button primary new" href="#/chat" onClick=${onPick}>New conversation</a>
     </div>
     ${store.unkept.value && html`<${Notice} kind="warn" role="alert">${store.unkept.value}<//>`}
+    <label class="search">
+      <${Icon} name="search" /><span class="sr-only">Search conversations</span>
+      <input
+        type="search"
+        class="input"
+        placeholder="Search conversations"
+        value=${text}
+        onInput=${(event) => setText(event.currentTarget.value)}
+      />
+    </label>
     <ul class="heads">
       ${heads.map(
         (head) => html`<li key=${head.id} class=${head.id === current ? "current" : ""}>
@@ -36,14 +50,15 @@ export function List({ current, open, onPick, onLeave }) {
             <span class="head-title">${head.title || "Untitled"}</span>
             ${
               store.busy.value.has(head.id)
-                ? html`<span class="beat" title="Is being answered"></span><span class="sr-only">is being answered</span>`
+                ? html`<span class="beat" title="Being answered"></span><span class="sr-only">being answered</span>`
                 : html`<span class="head-when num">${when(head.updated)}</span>`
             }
           </a>
+          <${Button} kind="plain tiny" icon="edit" label=${`Rename ${head.title || "Untitled"}`} bare onClick=${() => setRenaming(head)} />
           <${Button} kind="plain tiny" icon="trash" label=${`Delete ${head.title || "Untitled"}`} bare onClick=${() => setDeleting(head)} />
         </li>`,
       )}
-      ${heads.length === 0 && html`<li class="muted small none">Conversations stay in this browser.</li>`}
+      ${heads.length === 0 && html`<li class="muted small none"><span role="status">${found === null ? "There are no conversations yet." : `No conversation contains “${text.trim()}”.`}</span></li>`}
     </ul>
     <${Files} />
     <${Dialog} open=${deleting !== null} onClose=${() => setDeleting(null)} title="Delete this conversation?">
@@ -53,7 +68,53 @@ export function List({ current, open, onPick, onLeave }) {
         <${Button} kind="danger" icon="trash" label="Delete" onClick=${remove} />
       </div>
     <//>
+    <${Rename} head=${renaming} onClose=${() => setRenaming(null)} />
   </aside>`;
+}
+
+function Rename({ head, onClose }) {
+  const [title, setTitle] = useState("");
+  useLayoutEffect(() => setTitle(head?.title ?? ""), [head]);
+  const submit = (event) => {
+    event.preventDefault();
+    if (!title.trim()) return;
+    store.rename(head.id, title.trim());
+    onClose();
+  };
+  return html`<${Dialog} open=${head !== null} onClose=${onClose} title="Rename this conversation">
+    <form class="dialog-form" onSubmit=${submit}>
+      <label class="field">
+        <span class="label">Title</span>
+        <input class="input" autofocus maxlength="120" value=${title} onInput=${(event) => setTitle(event.currentTarget.value)} />
+      </label>
+      <div class="row end">
+        <${Button} label="Cancel" onClick=${onClose} />
+        <button class="button primary" disabled=${!title.trim()}>Rename</button>
+      </div>
+    </form>
+  <//>`;
+}
+
+const SEARCH_MS = 150; // after the last key
+
+/** Ids of what was found, or null: nothing is looked for. */
+function useSearch(text) {
+  const [found, setFound] = useState(null);
+  const wanted = text.trim();
+  const list = store.heads.value;
+  useEffect(() => {
+    let current = true;
+    if (wanted === "") {
+      setFound(null);
+      return undefined;
+    }
+    const timer = setTimeout(() => store.search(wanted).then((ids) => current && setFound(ids)), SEARCH_MS);
+    return () => {
+      current = false;
+      clearTimeout(timer);
+    };
+  }, [wanted, list]);
+  return found;
 }
 
 function Files() {

@@ -1,6 +1,7 @@
 // One message of a conversation, with what can be done to it.
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { count, rate, seconds } from "../../lib/format.js";
+import { isComposing, isEnter } from "../../lib/keys.js";
 import { Icon } from "../../ui/icons.js";
 import { Button, CopyButton, Notice } from "../../ui/parts.js";
 import { liveOf } from "./generate.js";
@@ -51,8 +52,8 @@ function Editor({ text, onCancel, onSend, busy }) {
   }, []);
   const send = () => ref.current.value.trim() && onSend(ref.current.value);
   const onKeyDown = (event) => {
-    if (event.key === "Escape") onCancel();
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Escape" && !isComposing(event)) onCancel();
+    if (isEnter(event)) {
       event.preventDefault();
       if (!busy) send();
     }
@@ -67,7 +68,7 @@ function Editor({ text, onCancel, onSend, busy }) {
       onKeyDown=${onKeyDown}
     ></textarea>
     <div class="row end">
-      <span class="muted small">The first version stays, as a branch.</span><span class="spacer"></span>
+      <span class="muted small">The first version is kept as a branch.</span><span class="spacer"></span>
       <${Button} label="Cancel" onClick=${onCancel} />
       <${Button} kind="primary" label="Send" disabled=${busy} onClick=${send} />
     </div>
@@ -115,8 +116,8 @@ function Thinking({ text, going }) {
 const TOO_LONG = "context_length_exceeded"; // the API's code
 
 const ENDINGS = {
-  length: ["warn", "Truncated", "The answer reached the longest length allowed: raise it in the settings."],
-  stopped: ["", "Stopped", "The answer was stopped before its end."],
+  length: ["warn", "Truncated", "The answer reached the maximum length, which can be raised in the settings."],
+  stopped: ["", "Stopped", "The answer was stopped before it was finished."],
 };
 
 function Ending({ node, act, busy }) {
@@ -142,10 +143,11 @@ function Stats({ stats }) {
   if (!stats || stats.ttft === undefined) return null;
   const parts = [];
   if (stats.rate !== undefined) parts.push(`${rate(stats.rate)} tok/s`);
+  else if (stats.overall !== undefined) parts.push(`${rate(stats.overall)} tok/s overall`);
   parts.push(`first token ${seconds(stats.ttft)}`);
   if (stats.completion !== undefined) parts.push(`${count(stats.completion)} tokens`);
   const prompt =
-    stats.prompt === undefined ? "" : `prompt: ${count(stats.prompt)} tokens, ${count(stats.cached)} of them known`;
+    stats.prompt === undefined ? "" : `prompt: ${count(stats.prompt)} tokens, ${count(stats.cached)} of them from the cache`;
   return html`<span class="stats num" title=${prompt}>
     ${parts.map((part, index) => html`${index > 0 && html`<span aria-hidden="true"> · </span>`}<span>${part}</span>`)}
   </span>`;

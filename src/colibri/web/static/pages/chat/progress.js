@@ -11,7 +11,7 @@ export function Progress({ live }) {
     return html`<p class="progress num"><span class="beat" aria-hidden="true"></span>${count(live.generated)} tokens ${speed}</p>`;
   }
   if (phase === "retrying") return html`<${Retrying} ...${live} />`;
-  const says = phase === "waiting" ? "Waiting for its turn" : "Asking";
+  const says = phase === "waiting" ? "Waiting in the queue" : "Sending";
   return html`<p class="progress" role="status"><span class="beat" aria-hidden="true"></span>${says}</p>`;
 }
 
@@ -31,6 +31,6 @@ function Retrying({ why, retryAt }) {
   }, []);
   const left = Math.max(0, Math.ceil((retryAt - Date.now()) / 1_000));
   return html`<p class="progress" role="status">
-    <span class="beat" aria-hidden="true"></span>${why}; <span aria-hidden="true">again in ${left} s</span>
+    <span class="beat" aria-hidden="true"></span>${why}; <span aria-hidden="true">trying again in ${left} s</span>
   </p>`;
 }

@@ -1,13 +1,14 @@
 // How answers are made: at the side of the conversation.
 import { html } from "../../lib/html.js";
 import { Button } from "../../ui/parts.js";
-import { NUMBERS, numberProblem, reset, set, settings, toolsProblem } from "./sampling.js";
+import { Drawer } from "../../ui/drawer.js";
+import { NUMBERS, able, numberProblem, reset, set, settings, toolsProblem } from "./sampling.js";
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-
-export function Settings({ system, onSystem, onClose }) {
+/** over: it lies over the talk, and nothing else can be used until it is closed. */
+export function Settings({ system, onSystem, onClose, over }) {
   const chosen = settings.value;
-  return html`<aside class="settings" aria-label="Settings">
+  const { thinking, efforts, tools } = able.value;
+  return html`<${Drawer} label="Settings" name="settings" over=${over} onClose=${onClose}>
     <header class="row">
       <h2>Settings</h2><span class="spacer"></span>
       <${Button} kind="plain tiny" icon="close" label="Close settings" bare onClick=${onClose} />
@@ -17,43 +18,50 @@ export function Settings({ system, onSystem, onClose }) {
       <textarea
         class="textarea"
         rows="4"
-        placeholder="Of this conversation"
+        placeholder="Instructions for the model in this conversation"
         value=${system}
         onInput=${(event) => onSystem(event.currentTarget.value)}
       ></textarea>
     </label>
-    <p class="muted small">What stays empty is the server's or the model's own choice. The rest is for every conversation.</p>
+    <p class="muted small">The settings below apply to every conversation. Leave one empty to use the default.</p>
     <div class="settings-numbers">${NUMBERS.map((number) => html`<${NumberField} key=${number.name} number=${number} />`)}</div>
     <label class="field">
-      <span class="label">Stop before <small class="muted">one text a line</small></span>
+      <span class="label">Stop sequences <small class="muted">one per line</small></span>
       <textarea class="textarea" rows="2" value=${chosen.stop ?? ""} onInput=${(event) => set("stop", event.currentTarget.value)}></textarea>
     </label>
-    <label class="field">
-      <span class="label">Thinking</span>
-      <select class="select" value=${chosen.thinking ?? ""} onChange=${(event) => set("thinking", event.currentTarget.value)}>
-        <option value="">as the model has it</option>
-        <option value="on">on</option>
-        <option value="off">off</option>
-      </select>
-    </label>
-    <label class="field">
-      <span class="label">Reasoning effort</span>
-      <select class="select" value=${chosen.effort ?? ""} onChange=${(event) => set("effort", event.currentTarget.value)}>
-        <option value="">as the model has it</option>
-        ${EFFORTS.map((effort) => html`<option key=${effort} value=${effort}>${effort}</option>`)}
-      </select>
-    </label>
-    <${ToolsField} />
+    ${thinking && html`<${Choice} label="Thinking" name="thinking" options=${["on", "off"]} />`}
+    ${efforts.length > 0 && html`<${Choice} label="Reasoning effort" name="effort" options=${efforts} />`}
+    ${tools && html`<${ToolsField} />`}
     <label class="check">
       <input
         type="checkbox"
         checked=${chosen.probabilities !== false}
         onChange=${(event) => set("probabilities", event.currentTarget.checked)}
       />
-      Ask for the probability of each token
+      Request the probability of each token
     </label>
-    <div><${Button} label="All as at first" onClick=${reset} /></div>
-  </aside>`;
+    <${Lacking} ...${able.value} />
+    <div><${Button} label="Reset all settings" onClick=${reset} /></div>
+  <//>`;
+}
+
+function Choice({ label, name, options }) {
+  const value = options.includes(settings.value[name]) ? settings.value[name] : "";
+  return html`<label class="field">
+    <span class="label">${label}</span>
+    <select class="select" value=${value} onChange=${(event) => set(name, event.currentTarget.value)}>
+      <option value="">model default</option>
+      ${options.map((option) => html`<option key=${option} value=${option}>${option}</option>`)}
+    </select>
+  </label>`;
+}
+
+/** What somebody may look for in vain. */
+function Lacking({ thinking, efforts, tools }) {
+  const missing = [!thinking && "switch for thinking", !efforts.length && "levels of reasoning effort", !tools && "tools"].filter(Boolean);
+  if (!missing.length) return null;
+  const last = missing.pop();
+  return html`<p class="muted small">${`This model has no ${missing.length ? `${missing.join(", ")} or ` : ""}${last}.`}</p>`;
 }
 
 function NumberField({ number }) {
@@ -78,7 +86,7 @@ function ToolsField() {
   const problem = toolsProblem(text);
   const put = (event) => set("tools", event.currentTarget.value);
   return html`<label class="field">
-    <span class="label">Tools <small class="muted">JSON, as OpenAI's API takes them</small></span>
+    <span class="label">Tools <small class="muted">JSON in OpenAI's format</small></span>
     <textarea class="textarea mono" rows="3" spellcheck="false" value=${text} aria-invalid=${problem !== null} onInput=${put}></textarea>
     ${problem && html`<span class="problem" role="alert">${problem}</span>`}
   </label>`;

@@ -84,6 +84,21 @@ export function peek(id) {
   return opened.get(id)?.peek() ?? null;
 }
 
+export async function rename(id, title) {
+  await open(id);
+  update(id, (old) => ({ ...old, title, updated: Date.now() }));
+}
+
+/** Ids of the conversations whose title or messages hold this text. */
+export async function search(text) {
+  const wanted = text.toLowerCase();
+  const holds = (part) => (part ?? "").toLowerCase().includes(wanted);
+  const found = (await everything()).filter(
+    ({ title, nodes }) => holds(title) || Object.values(nodes).some(({ content }) => holds(content)),
+  );
+  return new Set(found.map(({ id }) => id));
+}
+
 export async function remove(id) {
   forget(id);
   await db.remove(id).catch(tellUnkept);
@@ -154,7 +169,7 @@ function tellUnkept(error) {
   const full = error?.name === "QuotaExceededError";
   unkept.value = full
     ? "This browser's storage is full: delete conversations, or export them."
-    : "This browser keeps nothing for this page: conversations end with the tab.";
+    : "This browser does not let the page keep anything: conversations are lost when the tab is closed.";
 }
 
 function sorted(list) {

@@ -1,6 +1,8 @@
 // An answer's text: markdown as it grows, code to copy, and the model's doubts as shading.
 import { h, html, render, useLayoutEffect, useMemo, useRef } from "../../lib/html.js";
+import { colourise } from "../../lib/highlight.js";
 import { blocksOf, fragmentOf } from "../../lib/markdown.js";
+import { drawFormulas } from "../../lib/maths.js";
 import { CopyButton } from "../../ui/parts.js";
 import { hideAlternatives, showAlternatives } from "./alternatives.js";
 import { aligned, doubt, startsOf, tokenAt } from "./tokens.js";
@@ -41,6 +43,9 @@ function Block({ token, raw, start, marks, starts, content }) {
     if (marks) shade(fragment, marks, starts, content, start);
     fragment.querySelectorAll("pre").forEach(withHead);
     ref.current.replaceChildren(fragment);
+    if (marks) return; // doubts are of the text as the model wrote it
+    drawFormulas(ref.current);
+    for (const code of ref.current.querySelectorAll("pre code")) colourise(code, languageOf(code));
   }, [raw, start, marks && countUpTo(starts, start + raw.length)]);
   return h("div", { ref, class: "block" });
 }
@@ -56,9 +61,13 @@ function inScroller(table) {
   scroller.append(table);
 }
 
+function languageOf(code) {
+  return /language-(\S+)/.exec(code.className)?.[1] ?? "";
+}
+
 function withHead(pre) {
   const code = pre.querySelector("code") ?? pre;
-  const language = /language-(\S+)/.exec(code.className)?.[1] ?? "";
+  const language = languageOf(code);
   const frame = document.createElement("div");
   frame.className = "code";
   const head = document.createElement("div");

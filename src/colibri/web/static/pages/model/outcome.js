@@ -58,7 +58,7 @@ export function Outcome({ model, onMeasured }) {
       </tbody>
     </table>
     <p class="small muted">
-      ${model.rates ? ratesText(model.rates) : "Speed is foretold once the machine was measured: about a second, while it is idle."}
+      ${model.rates ? ratesText(model.rates) : "Measure this machine to see a forecast of the speed: it takes about a second, while no answer is being made."}
       ${" Hits, bytes and speed are those of decode in the last turns."}
     </p>
     ${failure && html`<${Notice} kind="danger" role="alert"><p>${failure}</p></${Notice}>`}

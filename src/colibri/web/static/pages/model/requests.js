@@ -11,7 +11,7 @@ export function Requests() {
   const held = running.reduce((sum, each) => sum + each.prompt_tokens + each.new_tokens, 0);
   return html`<section class="card padded" aria-label="Requests">
     <div class="row">
-      <h2>In flight</h2>
+      <h2>Requests in progress</h2>
       <span class="spacer"></span>
       <span class="badge">${count(running.length)} running</span>
       <span class=${`badge ${waiting ? "warn" : ""}`}>${count(waiting)} in the queue</span>
@@ -24,12 +24,12 @@ export function Requests() {
         <${Meter} share=${each.read_tokens / Math.max(each.prompt_tokens, 1)} label="prompt read" />
       </div>`,
     )}
-    ${running.length === 0 && html`<p class="small muted">Nothing runs.</p>`}
+    ${running.length === 0 && html`<p class="small muted">No request is running.</p>`}
     <div class="row small"><span>context in use</span><span class="spacer"></span>
       <span class="num">${`${count(held)} of ${count(context)} tokens`}</span>
     </div>
     <${Meter} share=${(held + kept) / context} label=${`context: ${percent((held + kept) / context, 0)}`} />
-    ${kept > 0 && html`<p class="small muted">${`${plural(kept, "token")} more kept for prompts that begin alike`}</p>`}
+    ${kept > 0 && html`<p class="small muted">${`${plural(kept, "token")} more kept for prompts that begin the same way`}</p>`}
   </section>`;
 }
 
@@ -37,5 +37,5 @@ function stage(each) {
   if (each.read_tokens < each.prompt_tokens) {
     return `reads ${count(each.read_tokens)} of ${count(each.prompt_tokens)} tokens`;
   }
-  return `${count(each.new_tokens)} tokens written, ${rate(each.new_tokens / each.seconds)} tok/s with reading`;
+  return `${count(each.new_tokens)} tokens written, ${rate(each.new_tokens / each.seconds)} tok/s including the prompt`;
 }

@@ -8,8 +8,8 @@ const NAMES = new Map(PHASES.map(({ id, name }) => [id, name]));
 export function StepTimeline({ step }) {
   if (!step) return null;
   const scale = 1000 / step.seconds;
-  return html`<section class="card padded" aria-label="The last step that was listened to">
-    <h2>A step of decode, as it went</h2>
+  return html`<section class="card padded" aria-label="The last sampled step">
+    <h2>One step of decode</h2>
     <svg
       class="timeline"
       viewBox="0 0 1000 40"
@@ -27,6 +27,6 @@ export function StepTimeline({ step }) {
         </g>`;
       })}
     </svg>
-    <p class="small muted">${seconds(step.seconds)}; below, where it waited for the disk.</p>
+    <p class="small muted">It took ${seconds(step.seconds)}. The lower bar shows where it waited for the disk.</p>
   </section>`;
 }

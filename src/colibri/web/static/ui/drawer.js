@@ -1,0 +1,39 @@
+// A column of a page that lies over it where there is no room beside it.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
+
+/** Whether a media query holds, now and whenever that changes. */
+export function useMedia(query) {
+  const [holds, setHolds] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const media = matchMedia(query);
+    const changed = () => setHolds(media.matches);
+    changed();
+    media.addEventListener("change", changed);
+    return () => media.removeEventListener("change", changed);
+  }, [query]);
+  return holds;
+}
+
+/** over: modal. Escape and a press beside it close it, the focus stays in it and goes back. */
+export function Drawer({ label, name, over, onClose, children }) {
+  const ref = useRef(null);
+  // A layout effect: closed before its element is gone, the dialog gives the focus back.
+  useLayoutEffect(() => {
+    const dialog = ref.current;
+    if (over) dialog.showModal();
+    else dialog.setAttribute("open", "");
+    return () => {
+      if (over) dialog.close();
+      else dialog.removeAttribute("open");
+    };
+  }, [over]);
+  const onCancel = (event) => {
+    event.preventDefault();
+    onClose();
+  };
+  // Only what lies beside the inside is the dialog itself.
+  const onClick = (event) => over && event.target === ref.current && onClose();
+  return html`<dialog class=${`drawer ${over ? "over" : ""}`} ref=${ref} aria-label=${label} onCancel=${onCancel} onClick=${onClick}>
+    <div class=${name}>${children}</div>
+  </dialog>`;
+}
