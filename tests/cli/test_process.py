@@ -275,3 +275,35 @@ def test_an_empty_name_is_no_directory_to_write_to(tmp_path: Path) -> None:
     assert code == 2
     assert "the name is empty" in err
     assert os.listdir(tmp_path) == []
+
+
+def test_sigterm_ends_a_run() -> None:
+    process = start("run", *LONG, "Once upon a time")
+    assert process.stdout is not None
+    first = os.read(process.stdout.fileno(), 1)
+    process.send_signal(signal.SIGTERM)
+    code, out, err = finish(process)
+    assert code == 143  # an exit of its own: the kernel keeps an unhandled SIGTERM from PID 1
+    assert (first + out).endswith(b"\n")
+    assert "ended by SIGTERM" in err
+    assert "Traceback" not in err
+
+
+def test_sigterm_ends_a_chat_that_waits_for_a_message() -> None:
+    process = start("chat", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"hi\n")
+    process.stdin.flush()
+    os.read(process.stdout.fileno(), 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    process.communicate()
+
+
+def test_a_sigterm_that_is_ignored_stays_so() -> None:
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    told = "import os; from colibri.cli.interrupt import end_on_sigterm; end_on_sigterm(); "
+    killed = "os.kill(os.getpid(), signal.SIGTERM); print('alive')"
+    done = subprocess.run([sys.executable, "-c", ignoring + told + killed], capture_output=True)
+    assert done.stdout == b"alive\n"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from colibri.container.header import read_header
-from colibri.container.writer import OutTensor, shard_header, write_file
+from colibri.container.writer import OutTensor, shard_header, sync_directory, write_file
 from colibri.errors import CapacityError, ContainerError
 
 
@@ -141,3 +142,22 @@ def test_shard_header(tmp_path: Path, count: int) -> None:
     found, metadata = read_header(tmp_path / "a")
     assert [(t.name, t.shape) for t in found.values()] == [(t.name, t.shape) for t in tensors]
     assert metadata == {"k": "v"}
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_syncs_no_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """CIFS and some of FUSE."""
+    own = os.fsync
+
+    def refusing(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(number, os.strerror(number))
+        own(fd)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    sync_directory(tmp_path)
+    number = errno.EIO
+    with pytest.raises(OSError, match="Input/output"):
+        sync_directory(tmp_path)

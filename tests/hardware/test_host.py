@@ -80,3 +80,31 @@ def test_memory_and_network_are_known(tmp_path):
 
 def test_a_system_that_tells_nothing(tmp_path):
     assert storage_of(tmp_path, tmp_path) == Storage(None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("sys/block/sda/device/vendor", "QEMU\n"),
+        ("sys/block/sda/device/model", "Virtual disk\n"),
+        ("sys/block/sda/device/model", "PersistentDisk\n"),
+    ],
+)
+def test_a_disk_that_a_hypervisor_makes_up_does_not_turn(tmp_path, file, text):
+    root = write(disks(tmp_path, turns="1"), {file: text})
+    assert storage_of(Path("/data disk/model"), root).rotational is None
+
+
+@pytest.mark.parametrize("name", ["vda", "xvdb"])
+def test_nor_does_one_below_a_volume(tmp_path, name):
+    files = {
+        "sys/block/dm-0/queue/rotational": "1\n",
+        f"sys/block/{name}/{name}1/partition": "1\n",
+        "proc/self/mountinfo": "1 0 254:0 / / rw - ext4 /dev/mapper/root rw\n",
+    }
+    root = write(tmp_path, files)
+    (root / "sys/block/dm-0/slaves").mkdir()
+    (root / f"sys/block/dm-0/slaves/{name}1").symlink_to(root / f"sys/block/{name}/{name}1")
+    (root / "sys/dev/block").mkdir(parents=True)
+    (root / "sys/dev/block/254:0").symlink_to(root / "sys/block/dm-0")
+    assert storage_of(Path("/model"), root).rotational is None

@@ -3,6 +3,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from colibri.hardware.neighbours import Neighbour, neighbours
 
 NATIVE = "7f00-7f01 r-xp 0 fe:00 1 /env/lib/python3.12/site-packages/colibri/_native.abi3.so\n"
@@ -55,3 +57,17 @@ def test_a_real_neighbour():
         found = [n for n in neighbours() if "import colibri._native, time" in n.command]
         child.stdin.close()
     assert any(n.rss_bytes > 5_000_000 for n in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "brief"),
+    [
+        ("/usr/local/bin/python3 -m colibri run", "python3 -m colibri run"),
+        ("coli serve --model /a/" + "x" * 200 + " --port 1", "coli serve --model ..."),
+        ("/a/" + "b/" * 80 + "coli run", "coli run"),
+        ("/", "/"),
+        ("", ""),
+    ],
+)
+def test_a_command_is_never_cut_in_a_word(command, brief):
+    assert Neighbour(1, 1, command).brief == brief

@@ -11,7 +11,7 @@ import click
 from colibri.cli import terminal
 from colibri.cli.conversion import closing_line, conversion_progress
 from colibri.cli.grouping import Grouped
-from colibri.cli.interrupt import stop_on_interrupt
+from colibri.cli.interrupt import Terminated, stop_on_interrupt
 from colibri.cli.loading import show_warnings
 from colibri.errors import Cancelled
 
@@ -86,5 +86,7 @@ def _convert(source: Path, destination: Path, **wishes: Any) -> Manifest:
     weights = family.weights_of(config)
     try:
         return convert(source, destination, weights=weights, family=family.name, **wishes)
+    except Terminated:
+        raise
     except (Cancelled, KeyboardInterrupt):
         raise Cancelled("stopped; run the same command again to go on from here") from None

@@ -6,6 +6,7 @@ import click
 
 from colibri import errors
 from colibri.cli import terminal
+from colibri.cli.interrupt import TERMINATED, Terminated
 
 INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
 WANTING = 7  # a command that examines found what must not be
@@ -14,6 +15,7 @@ BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 # The first class that matches decides, so a subclass stands before its base.
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (Terminated, TERMINATED),
     (errors.Cancelled, INTERRUPTED),
     (KeyboardInterrupt, INTERRUPTED),
     (errors.ConfigError, 2),
@@ -47,6 +49,8 @@ def _text(error: BaseException) -> str:
             return error.format_message() + _usage_hint(error)
         case click.ClickException():
             return error.format_message()
+        case Terminated():
+            return "ended by SIGTERM"
         case errors.Cancelled() | KeyboardInterrupt():
             return str(error) or "interrupted"
         case errors.ColibriError():

@@ -12,7 +12,7 @@ import click
 
 from colibri.cli import terminal
 from colibri.cli.grouping import Commands
-from colibri.cli.interrupt import stop_on_interrupt
+from colibri.cli.interrupt import Terminated, stop_on_interrupt
 from colibri.cli.loading import show_warnings
 from colibri.cli.mirroring import (
     Progress,
@@ -133,6 +133,8 @@ def stage_command(
 
         try:
             plan = stage_mirror(source, directory, counts, wanted, progress.begin, step)
+        except Terminated:
+            raise
         except KeyboardInterrupt:
             raise Cancelled("stopped; run the same command again to go on from here") from None
         finally:

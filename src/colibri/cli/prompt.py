@@ -42,7 +42,7 @@ def _standard_input() -> str:
     if len(data) > LONGEST_BYTES:
         raise ConfigError(f"standard input holds more than {LONGEST_BYTES >> 20} MiB")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"standard input is not UTF-8 (at byte {error.start})") from None
     return text.removesuffix("\n")

@@ -101,7 +101,7 @@ def _read(state: Path) -> str:
             data = file.read(LONGEST_BYTES + 1)
         if len(data) > LONGEST_BYTES:
             raise ConfigError(f"--state {state}: more than {LONGEST_BYTES >> 20} MiB")
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"--state {state}: cannot read it: {error.strerror}") from None
     except UnicodeDecodeError as error:

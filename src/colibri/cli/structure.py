@@ -89,7 +89,7 @@ def _schema(text: str) -> Structure:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise GrammarError(f"{path}: not UTF-8") from None
     except OSError as error:

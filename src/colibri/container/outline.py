@@ -18,7 +18,6 @@ from colibri.container.pieces import stored_shape
 from colibri.container.shards import read_outlines
 from colibri.container.trunkinfo import Trunk
 from colibri.container.weights import WeightMap
-from colibri.errors import UnsupportedModelError
 from colibri.kernels.fp8 import scale_shape
 
 _DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
@@ -39,13 +38,6 @@ def _dtype(config: Mapping[str, Any]) -> str:
     """What config.json says of the weights; bf16, as released models are, where it says nothing."""
     text = config.get("text_config")
     levels = [config, text] if isinstance(text, dict) else [config]
-    for level in levels:
-        quantised = level.get("quantization_config")
-        if isinstance(quantised, dict) and quantised.get("quant_method") != "fp8":
-            raise UnsupportedModelError(
-                f"config.json: quantization_config: {quantised.get('quant_method')!r} weights are "
-                "not supported; use a BF16, F16, F32 or block-scaled fp8 release of the model"
-            )
     said = (level.get(key) for level in levels for key in ("dtype", "torch_dtype"))
     return next((_DTYPES[name] for name in said if name in _DTYPES), "BF16")
 

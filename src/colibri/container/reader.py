@@ -19,7 +19,9 @@ from colibri.container.direct import DirectFiles
 from colibri.container.files import list_names, shown
 from colibri.container.jsonfile import read_json
 from colibri.container.layerexperts import LayerExperts
+from colibri.container.lookalike import refuse_adapter
 from colibri.container.outline import read_outline
+from colibri.container.quantised import check_method
 from colibri.container.scaled import check_quantization
 from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
@@ -181,6 +183,7 @@ def open_container(
             f"{path}: an unfinished conversion (no {MANIFEST_NAME}); run the same `coli convert` "
             "again and it will go on where it stopped"
         )
+    refuse_adapter(path, names)
     config = read_json(path / "config.json")
     extra = "generation_config.json"
     generation_config = read_json(path / extra) if extra in names else {}
@@ -189,6 +192,7 @@ def open_container(
         if converted:
             trunk, layers = read_converted(path, weights, others, cut_short=incomplete)
         else:
+            check_method(path, config, names)
             check_quantization(config)
             if incomplete:
                 trunk, layers = read_outline(path, config, weights, others)

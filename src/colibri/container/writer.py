@@ -148,11 +148,18 @@ def naming_the_file(path: Path) -> Iterator[None]:
         raise ContainerError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
 def sync_directory(directory: Path) -> None:
-    """Make renames and removals in a directory durable."""
+    """Make renames and removals in a directory durable, where the file system knows how: CIFS and
+    some of FUSE refuse it for directories, and there is nothing else to do there."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(fd)
 

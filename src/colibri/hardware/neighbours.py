@@ -11,6 +11,7 @@ from pathlib import Path
 
 from colibri.hardware.probe import resident_bytes
 
+_LONGEST = 100  # characters of a command that are shown
 _MODULE = b"/colibri/_native."
 
 
@@ -19,6 +20,22 @@ class Neighbour:
     pid: int
     rss_bytes: int
     command: str
+
+    @property
+    def brief(self) -> str:
+        return brief(self.command)
+
+
+def brief(command: str) -> str:
+    """The program without its directories, and of what follows the first words, never half of one:
+    what a person has to see of a command to know it."""
+    program, *words = command.split(" ")
+    said = program.rsplit("/", 1)[-1] or program
+    for word in words:
+        if len(said) + 1 + len(word) > _LONGEST:
+            return f"{said} ..."
+        said += f" {word}"
+    return said
 
 
 def neighbours(root: Path = Path("/")) -> tuple[Neighbour, ...]:

@@ -12,6 +12,11 @@ NETWORK = frozenset(
      "virtiofs", "afs"}
 )  # fmt: skip
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+_VIRTUAL_NAME = re.compile(r"vd[a-z]|xvd[a-z]|pmem|rbd|nbd|zram|loop")
+_VIRTUAL_MODEL = re.compile(
+    r"QEMU|VBOX|VMware|Virtual|Msft|Google|Amazon|Xen|PersistentDisk", re.IGNORECASE
+)
+_DEEPEST = 8  # of disks made of disks
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -48,7 +53,8 @@ def storage_of(path: Path, root: Path = Path("/")) -> Storage:
     disk = _disk(root / "sys/dev/block" / mount.number)
     if disk is None:
         return Storage(mount.file_system, None, None, None)
-    turns = _text(disk / "queue" / "rotational")
+    # Of a disk that a hypervisor makes up the guest's kernel knows nothing, and says that it turns.
+    turns = None if _virtual(disk) else _text(disk / "queue" / "rotational")
     rotational = {"0": False, "1": True}.get(turns or "")
     return Storage(mount.file_system, disk.name, _identity(disk), rotational)
 
@@ -85,6 +91,20 @@ def _disk(entry: Path) -> Path | None:
         return None
     folder = _real(entry)
     return folder.parent if (folder / "partition").exists() else folder
+
+
+def _virtual(disk: Path, depth: int = 0) -> bool:
+    """Whether it, or a disk that it is made of (LVM, RAID, encryption), is one of a hypervisor."""
+    if _VIRTUAL_NAME.match(disk.name):
+        return True
+    said = f"{_text(disk / 'device/vendor') or ''} {_text(disk / 'device/model') or ''}"
+    if _VIRTUAL_MODEL.search(said):
+        return True
+    parts = disk / "slaves"
+    if depth > _DEEPEST or not parts.is_dir():
+        return False
+    below = (_disk(part) for part in parts.iterdir())
+    return any(part is not None and _virtual(part, depth + 1) for part in below)
 
 
 def _identity(disk: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from colibri.hardware.neighbours import brief
 from colibri.planner.budget import MB
 from colibri.planner.document import Document, LayerEntry, RatesEntry
 
@@ -34,7 +35,7 @@ def _model(d: Document) -> Iterator[str]:
     for process in d.machine.colibri_processes:
         yield (
             f"beside      process {process.pid} runs colibri and holds "
-            f"{process.rss_bytes / MB:,.0f} MB: {process.command[:60]}"
+            f"{process.rss_bytes / MB:,.0f} MB: {brief(process.command)}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 from typing import Any, TypeVar
 
@@ -40,6 +41,7 @@ async def read(request: Request, form: type[T], config: ServerConfig) -> T:
 
 
 def decode(data: bytes, form: type[T]) -> T:
+    data = data.removeprefix(codecs.BOM_UTF8)  # of a file that an editor of Windows wrote
     if not data.strip():
         raise bad_request("the body is empty; a JSON object was expected")
     try:

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from colibri import errors
+from colibri.container.jsonfile import encode_json
 from colibri.errors import ColibriError
 from colibri.server import log
 
@@ -34,12 +33,10 @@ class ApiError(ColibriError):
         self.headers = dict(headers or {})
 
     def openai(self) -> bytes:
-        return msgspec.json.encode(
-            {"error": {**self._said, "param": self.param, "code": self.code}}
-        )
+        return encode_json({"error": {**self._said, "param": self.param, "code": self.code}})
 
     def anthropic(self) -> bytes:
-        return msgspec.json.encode({"type": "error", "error": self._said})
+        return encode_json({"type": "error", "error": self._said})
 
     @property
     def logged(self) -> str:

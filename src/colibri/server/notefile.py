@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from colibri.config import state_folder
+from colibri.container.jsonfile import encode_json
 from colibri.container.writer import write_file
 from colibri.errors import ColibriError, ConfigError
 
@@ -86,7 +87,7 @@ def _path(url: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def _write(path: Path, note: Note) -> bool:
-    data = msgspec.json.encode(note)
+    data = encode_json(note)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = os.umask(0o077)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.responses import Response
+
+from colibri.container.jsonfile import encode_json
 
 
 class Json(Response):
@@ -12,4 +13,4 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:
-        return msgspec.json.encode(content)
+        return encode_json(content)

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from colibri.container.jsonfile import encode_json
 
 T = TypeVar("T")
 Frames = Callable[[], AsyncIterator[bytes]]
@@ -21,7 +22,7 @@ class ClientGone(Exception):
 
 
 def data(value: Any) -> bytes:
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+    return b"data: " + encode_json(value) + b"\n\n"
 
 
 def event(name: str, value: Any, event_id: str = "") -> bytes:
@@ -32,7 +33,7 @@ def event(name: str, value: Any, event_id: str = "") -> bytes:
 
 def comment(value: Any) -> bytes:
     """Ignored by whoever reads events; a sign of life all the same."""
-    return b": " + msgspec.json.encode(value) + b"\n\n"
+    return b": " + encode_json(value) + b"\n\n"
 
 
 DONE = b"data: [DONE]\n\n"

@@ -13,6 +13,7 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from colibri.cli import terminal
+from colibri.cli.interrupt import Terminated
 from colibri.cli.talk.commands import COMMANDS
 
 Ask = Callable[[], str]
@@ -25,6 +26,8 @@ def read_messages(history: History) -> Iterator[str]:
     while True:
         try:
             message = ask()
+        except Terminated:
+            raise
         except KeyboardInterrupt:
             empty = not typed()
             if empty and warned:

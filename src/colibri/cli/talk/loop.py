@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from colibri.cli import terminal
 from colibri.cli.errors import message as message_of
+from colibri.cli.interrupt import Terminated
 from colibri.cli.prompt import LONGEST_BYTES
 from colibri.cli.talk.commands import Leave, obey
 from colibri.cli.talk.conversation import Conversation
@@ -32,6 +33,8 @@ def attempt(message: str, conversation: Conversation) -> bool:
         handle(message, conversation)
     except Leave:
         return False
+    except Terminated:
+        raise
     except KeyboardInterrupt:
         terminal.say("(stopped)")
     except (ColibriError, MemoryError) as error:
@@ -68,6 +71,6 @@ def _piped_lines() -> Iterator[str]:
         if len(line) > LONGEST_BYTES:
             raise ConfigError(f"standard input, line {number}: too long")
         try:
-            yield line.decode("utf-8").rstrip("\r\n")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             raise ConfigError(f"standard input, line {number}: not UTF-8") from None

@@ -55,7 +55,7 @@ def _of_download(files: Sequence[Path]) -> Iterator[_Known]:
         note = file.parent / _DOWNLOADS / f"{file.name}.metadata"
         words = [file.resolve().name]
         with contextlib.suppress(OSError):
-            words += note.read_text(encoding="utf-8", errors="replace")[:4096].split()
+            words += note.read_text(encoding="utf-8-sig", errors="replace")[:4096].split()
         if found := next((word for word in words if _SHA256.fullmatch(word)), None):
             yield _Known(file, found)
 

@@ -93,7 +93,7 @@ def others(case: Case) -> Sequence[Found]:
     # One line however many there are: it must not bury the rest.
     largest = max(others, key=lambda other: other.rss_bytes)
     kind = "" if len(others) == 1 else "the largest: "
-    what = f"{named(others)}; {kind}{largest.command[:100]}"
+    what = f"{named(others)}; {kind}{largest.brief}"
     same = [str(o.pid) for o in others if str(case.model.path.absolute()) in o.command]
     if same:
         what += f"; this very model: pid {', '.join(same[:5])}"
