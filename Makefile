@@ -9,7 +9,7 @@ ASAN := .venv-asan
 ORACLE_DIR ?= build/oracle
 SEEDS ?= 1 2 3
 PROMPT ?= Tell me a story about a fox.
-DEMO_FLAGS := --chat --ram 400MB --seed 7
+DEMO_FLAGS := -v --chat --ram 400MB --seed 7
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP_INSTALL := -m pip install -qq

@@ -76,7 +76,7 @@ class FakeLLM:
         self.load_line = "fake: int4-gs64"
         self.default_params = Params()
         self.plan = SimpleNamespace(
-            lines=lambda: ["budget 1 GB"], budget_bytes=10**9, peak_bytes=9 * 10**8
+            lines=lambda: ["budget 1 GB"], notes=[], budget_bytes=10**9, peak_bytes=9 * 10**8
         )
         self._stats = Stats()
         self.counted: dict[str, int] = {}  # besides

@@ -36,7 +36,9 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
 
 
 def test_embedded_model_answers_and_tells_what_happened() -> None:
-    code, out, err = finish(start("run", "--chat", "--temperature", "0", "Hello! Who are you?"))
+    code, out, err = finish(
+        start("run", "-v", "--chat", "--temperature", "0", "Hello! Who are you?")
+    )
     assert code == 0
     assert b"Colibri" in out
     for fact in ("tok/s", "first token after", "hits", "read", "resident", "of a budget of"):

@@ -7,17 +7,55 @@ from typing import Any
 
 import pytest
 
+from colibri.cli import terminal
 from colibri.errors import CapacityError, ReadError
 from colibri.planner.plan import DEFAULT_CONTEXT
 
 
 def test_text_goes_to_stdout_and_facts_to_stderr(coli: Any, llm: Any) -> None:
-    outcome = coli("run", "Say hello")
+    outcome = coli("run", "-v", "Say hello")
     assert (outcome.code, outcome.out) == (0, "Hello world.\n")
     assert llm.requests == ["Say hello"]
     for fact in ("fake: int4-gs64", "budget 1 GB", "3 tokens", "2.00 tok/s", "9 hits, 3 misses"):
         assert fact in outcome.err
     assert llm.closed
+
+
+def test_one_line_before_and_one_after(coli: Any, llm: Any) -> None:
+    before, after = coli("run", "Say hello").err.splitlines()
+    assert before.startswith("fake: int4-gs64; 900.0 MB of a budget of 1.00 GB (loaded in ")
+    assert after.startswith("3 tokens, 2.00 tok/s, first token after ")
+    assert after.endswith(" s, 75.0 % hits, 60.0 MB of 1.00 GB")
+
+
+def test_nothing_that_is_unusual_is_left_out_of_it(coli: Any, llm: Any) -> None:
+    llm.plan.notes.append("half the memory is another's")
+    llm.finish_reason = "length"
+    llm.counted = {"approx_tokens": 4, "approx_agreed": 3, "guard_shrinks": 1}
+    err = coli("run", "x").err
+    for fact in ("note: half the memory", "cut off", "approx   75.0 % of", "the cache gave"):
+        assert fact in err
+
+
+def test_a_wanted_stop_is_no_error(coli: Any, llm: Any) -> None:
+    llm.pieces = ["Hello", KeyboardInterrupt()]
+    outcome = coli("run", "x")
+    assert (outcome.code, outcome.out) == (130, "Hello\n")
+    assert outcome.err.endswith("; ended by interruption\ncoli: stopped\n")
+    assert "error" not in outcome.err
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: Any) -> None:
+    tty = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert terminal.has_colour(tty)
+    assert not terminal.has_colour(SimpleNamespace(isatty=lambda: False))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not terminal.has_colour(tty)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not terminal.has_colour(tty)
 
 
 def test_quiet_says_nothing_on_stderr(coli: Any, llm: Any) -> None:
@@ -155,7 +193,7 @@ def test_progress_is_sparse_without_a_terminal(coli: Any, llm: Any, monkeypatch:
 
 
 def test_without_reads_ahead_there_is_no_line_of_them(coli: Any, llm: Any) -> None:
-    outcome = coli("run", "x")
+    outcome = coli("run", "-v", "x")
     assert "disk " in outcome.err
     assert "ahead " not in outcome.err
     assert "approx " not in outcome.err
@@ -178,7 +216,7 @@ def test_what_approximate_routing_cost_has_a_line(
     coli: Any, llm: Any, counted: dict[str, Any], says: str
 ) -> None:
     llm.counted = counted
-    outcome = coli("run", "x")
+    outcome = coli("run", "-v", "x")
     assert says in outcome.err
     assert ("those of checking included" in outcome.err) == ("approx_tokens" in counted)
 
@@ -189,7 +227,7 @@ def test_reads_ahead_have_a_line(coli: Any, llm: Any) -> None:
         "lookahead_missing": 2000, "lookahead_right": 1500,
     }  # fmt: skip
     line = "ahead    1,200 experts read ahead, 900 useful, 3.4 MB wasted; 75.0 % of the missing"
-    assert line in coli("run", "x").err
+    assert line in coli("run", "-v", "x").err
 
 
 def test_stats_json_holds_the_facts(coli: Any, llm: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from colibri.cli import terminal
-from colibri.cli.errors import BROKEN_PIPE, exit_code, message
+from colibri.cli.errors import BROKEN_PIPE, INTERRUPTED, exit_code, message
 from colibri.cli.grouping import COMMAND_GROUPS, COMMANDS, Commands
 
 _WELCOME = """\
@@ -97,5 +97,7 @@ def _report(error: BaseException) -> int:
         import traceback
 
         traceback.print_exception(error)
-    terminal.say(f"coli: error: {message(error)}")
+    # Who stopped it knows that; it is no error.
+    kind = "" if exit_code(error) == INTERRUPTED else "error: "
+    terminal.say(f"coli: {kind}{message(error)}")
     return exit_code(error)

@@ -20,6 +20,7 @@ from colibri.cli.options import (
     take_chat,
     take_config,
     take_sampling,
+    verbose_option,
 )
 from colibri.cli.prompt import valid_text
 from colibri.cli.talk.backend import Backend, Wishes
@@ -51,6 +52,7 @@ from colibri.errors import ConfigError
 )
 @click.option("--plain", is_flag=True, help="No styles for markdown.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
+@verbose_option
 @chat_options
 @sampling_options
 @engine_options
@@ -61,6 +63,7 @@ def command(
     history: str | None,
     plain: bool,
     quiet: bool,
+    verbose: bool,
     **flags: Any,
 ) -> None:
     """Talk with a model; /help in the conversation tells the commands.
@@ -75,10 +78,10 @@ def command(
     system = system and valid_text(system, "--system")
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     quiet = quiet or not interactive
-    look = Look(styled=terminal.is_terminal(sys.stdout) and not plain) if interactive else None
+    look = Look(styled=terminal.has_colour(sys.stdout) and not plain) if interactive else None
     history = history or os.environ.get("COLI_CHAT_HISTORY") or None
 
-    with _backend(attach, api_key, flags, quiet) as backend:
+    with _backend(attach, api_key, flags, quiet, verbose) as backend:
         conversation = Conversation(backend, wishes, system, quiet=quiet, look=look)
         if interactive:
             talk(conversation, history)
@@ -88,7 +91,7 @@ def command(
 
 @contextmanager
 def _backend(
-    attach: str | None, api_key: str | None, flags: dict[str, Any], quiet: bool
+    attach: str | None, api_key: str | None, flags: dict[str, Any], quiet: bool, verbose: bool
 ) -> Iterator[Backend]:
     if attach is not None:
         yield _attached(attach, api_key, quiet=quiet)
@@ -97,7 +100,7 @@ def _backend(
 
     config = take_config(flags)
     check_speaks(config.model, chat=True)
-    with load(config, quiet=quiet).llm as llm:
+    with load(config, quiet=quiet, verbose=verbose).llm as llm:
         yield Local(llm)
 
 

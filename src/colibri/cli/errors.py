@@ -52,7 +52,7 @@ def _text(error: BaseException) -> str:
         case Terminated():
             return "ended by SIGTERM"
         case errors.Cancelled() | KeyboardInterrupt():
-            return str(error) or "interrupted"
+            return str(error) or "stopped"
         case errors.ColibriError():
             return str(error)
         case MemoryError():

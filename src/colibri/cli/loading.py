@@ -56,8 +56,8 @@ def check_speaks(named: str | None, *, chat: bool) -> None:
         )
 
 
-def load(config: EngineConfig, *, quiet: bool) -> Loaded:
-    """The caller closes `llm`."""
+def load(config: EngineConfig, *, quiet: bool, verbose: bool = False) -> Loaded:
+    """The caller closes `llm`. verbose: the whole plan is shown."""
     show_warnings()
     from colibri.cli.paths import model_path
     from colibri.llm import LLM
@@ -67,7 +67,13 @@ def load(config: EngineConfig, *, quiet: bool) -> Loaded:
     llm = LLM.from_config(config)
     seconds = time.perf_counter() - begin
     if not quiet:
-        terminal.say(f"{llm.load_line} (loaded in {figures.duration(seconds)})")
-        for line in llm.plan.lines():
-            terminal.say(line)
+        _describe(llm, seconds, verbose)
     return Loaded(llm, seconds)
+
+
+def _describe(llm: LLM, seconds: float, verbose: bool) -> None:
+    plan = llm.plan
+    memory = f"{figures.size(plan.peak_bytes)} of a budget of {figures.size(plan.budget_bytes)}"
+    terminal.say_fact(f"{llm.load_line}; {memory} (loaded in {figures.duration(seconds)})")
+    for line in plan.lines() if verbose else [f"note: {note}" for note in plan.notes]:
+        terminal.say_fact(line)

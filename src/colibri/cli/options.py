@@ -56,6 +56,11 @@ _DEFAULTS = [
 ]
 
 
+def verbose_option(command: Command) -> Command:
+    text = "The whole plan before, and all that happened after."
+    return click.option("-v", "--verbose", is_flag=True, help=text)(command)
+
+
 def engine_options(command: Command) -> Command:
     """One flag for each setting of `colibri.config`; values are checked there, not by click."""
     for setting in reversed(SETTINGS):

@@ -59,7 +59,7 @@ def since(stats: Stats, before: Stats) -> Stats:
 
 
 def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
-    first = "" if answer.ttft_seconds is None else _first_token(answer.ttft_seconds)
+    first = "" if answer.ttft_seconds is None else f", {_first_token(answer.ttft_seconds)}"
     used = stats.hits + stats.misses
     return [
         f"prompt   {figures.count(stats.prefill_tokens, 'token')} in "
@@ -84,6 +84,20 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
 
 def ended(answer: Answer) -> str:
     return CUT_OFF if answer.finish_reason == "length" else f"ended by {answer.finish_reason}"
+
+
+def closing_line(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
+    """The same in one line, and a line for each thing that is not as it mostly is."""
+    used = stats.hits + stats.misses
+    parts = [
+        f"{figures.count(len(answer.token_ids), 'token')}, "
+        f"{figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}",
+        *([] if answer.ttft_seconds is None else [_first_token(answer.ttft_seconds)]),
+        f"{figures.share(stats.hits, used)} hits",
+        f"{figures.size(stats.peak_rss_bytes)} of {figures.size(budget_bytes)}{_guarded(stats)}",
+    ]
+    end = "" if answer.finish_reason == "stop" else f"; {ended(answer)}"
+    return [", ".join(parts) + end, *_drives(stats), *_approximate(stats)]
 
 
 def _drives(stats: Stats) -> list[str]:
@@ -129,7 +143,7 @@ def _approximate(stats: Stats) -> list[str]:
 
 
 def _first_token(seconds: float) -> str:
-    return f", first token after {figures.duration(seconds)}"
+    return f"first token after {figures.duration(seconds)}"
 
 
 def write_json(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from colibri.cli.options import (
     take_chat,
     take_config,
     take_sampling,
+    verbose_option,
     with_given,
 )
 from colibri.cli.prompt import parse_ids, read_prompt, valid_text
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from colibri.sampling import SamplingParams
     from colibri.text.chat import ChatOptions
 
+    Closing = Callable[[Stats, Answer, int], list[str]]
+
 
 @click.command("run", cls=Grouped)
 @click.argument("prompt", required=False)
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 @click.option("--system", metavar="TEXT", help="System message; only with --chat.")
 @click.option("--ids", is_flag=True, help="The prompt is token ids, and so is the output.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
+@verbose_option
 @click.option(
     "--stats", is_flag=True, help="At the end hold the plan against what happened (takes a second)."
 )
@@ -53,6 +57,7 @@ def command(
     system: str | None,
     ids: bool,
     quiet: bool,
+    verbose: bool,
     stats: bool,
     stats_json: Path | None,
     **flags: Any,
@@ -73,12 +78,13 @@ def command(
         check_writable("--stats-json", stats_json)
     if not ids:
         check_speaks(config.model, chat=chat)
-    loaded = load(config, quiet=quiet)
+    loaded = load(config, quiet=quiet, verbose=verbose)
+    closing = report.closing_lines if verbose else report.closing_line
     with loaded.llm as llm:
         params = with_given(llm.default_params, given)
         start = _chat(llm, text, system, params, options) if chat else _raw(llm, request, params)
         finished = _answer(
-            loaded, start, quiet=quiet, ids=ids, compare=stats, stats_json=stats_json
+            loaded, start, None if quiet else closing, ids=ids, compare=stats, stats_json=stats_json
         )
     if is_beginning(finished, params.structure):
         raise ColibriError(cut_off(finished))
@@ -115,8 +121,8 @@ def _chat(
 def _answer(
     loaded: Loaded,
     start: Start,
+    closing: Closing | None,
     *,
-    quiet: bool,
     ids: bool,
     compare: bool,
     stats_json: Path | None,
@@ -130,17 +136,17 @@ def _answer(
 
     answer.on_first_token = mark
     try:
-        write_stream(start, answer, quiet=quiet, as_ids=ids)
+        write_stream(start, answer, quiet=closing is None, as_ids=ids)
     finally:
         # Also after Ctrl-C or a failed read: what did happen is worth knowing.
         if answer.token_ids:
             terminal.write_answer("\n")
         stats = report.since(llm.stats(), before)
-        if not quiet and stats.prefill_tokens:
-            for line in report.closing_lines(stats, answer, llm.plan.budget_bytes):
-                terminal.say(line)
+        if closing is not None and stats.prefill_tokens:
+            for line in closing(stats, answer, llm.plan.budget_bytes):
+                terminal.say_fact(line)
         rows = _compare(llm, stats, first) if compare and answer.token_ids else None
-        if compare and quiet:
+        if compare and closing is None:
             terminal.say(f"answer   {report.ended(answer)}")
         if stats_json is not None:
             report.write_json(stats_json, llm, stats, answer, loaded.seconds, rows)

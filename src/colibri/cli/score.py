@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from colibri.cli import terminal
+from colibri.cli import figures, terminal
 from colibri.cli.choices import table
 from colibri.cli.grouping import Grouped
 from colibri.cli.loading import check_speaks, load
-from colibri.cli.options import chat_options, engine_options, take_chat, take_config
+from colibri.cli.options import chat_options, engine_options, take_chat, take_config, verbose_option
 from colibri.cli.prompt import LONGEST_BYTES, read_prompt, valid_text
 from colibri.errors import ConfigError
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
+@verbose_option
 @chat_options
 @engine_options
 def command(
@@ -56,6 +57,7 @@ def command(
     normalize: Normalize,
     as_json: bool,
     quiet: bool,
+    verbose: bool,
     **flags: Any,
 ) -> None:
     """Say how likely each OPTION (2 to 64) is as the answer to a question.
@@ -72,14 +74,14 @@ def command(
     from colibri.llm.scores import check_options
 
     check_options(options, normalize)
-    with load(config, quiet=quiet).llm as llm:
+    with load(config, quiet=quiet, verbose=verbose).llm as llm:
         scores = _scores(llm, context, options, normalize, None if raw else chat)
     for warning in scores.warnings:
         terminal.say(f"coli: warning: {warning}")
     terminal.write_answer(_json(scores) if as_json else table(scores))
     if not quiet:
-        terminal.say(
-            f"{scores.read_tokens} tokens read, {scores.cached_tokens} of "
+        terminal.say_fact(
+            f"{figures.count(scores.read_tokens, 'token')} read, {scores.cached_tokens} of "
             f"{scores.prompt_tokens} known before"
         )
 

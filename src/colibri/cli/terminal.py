@@ -54,6 +54,11 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def has_colour(stream: TextIO) -> bool:
+    """NO_COLOR is what people set who want none anywhere (no-color.org)."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
 def write_answer(text: str) -> None:
     """Text of the model to stdout at once; a terminal is not handed control characters."""
     write_shown(harmless(text) if sys.stdout.isatty() else text)
@@ -67,7 +72,7 @@ def write_shown(text: str) -> None:
 
 def write_aside(text: str) -> None:
     """Text of the model that is not its answer, to stderr at once; dim on a terminal."""
-    shown = f"\x1b[2m{harmless(text)}\x1b[22m" if is_terminal(sys.stderr) else text
+    shown = f"\x1b[2m{harmless(text)}\x1b[22m" if has_colour(sys.stderr) else text
     _write_err(shown)
 
 
@@ -84,6 +89,11 @@ def harmless(text: str) -> str:
 def say(line: str) -> None:
     """One line to stderr."""
     _write_err(line + "\n")
+
+
+def say_fact(line: str) -> None:
+    """One line to stderr that nobody has to read; dim on a terminal."""
+    say(f"\x1b[2m{line}\x1b[22m" if has_colour(sys.stderr) else line)
 
 
 def _write_err(text: str) -> None:
