@@ -36,14 +36,14 @@ def command() -> None:
     "--prompts",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Prompts by topic, as docs/atlas.md shows them, instead of those of the program.",
+    help="Prompts by topic, as docs/atlas.md shows them, instead of those that ship.",
 )
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where to, instead of beside the model.",
+    help="Where to write it, instead of beside the model.",
 )
 @engine_options
 def build(directory: str | None, prompts: Path | None, out: Path | None, **flags: Any) -> None:
@@ -86,7 +86,7 @@ def build(directory: str | None, prompts: Path | None, out: Path | None, **flags
     "--file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="An atlas by its name; it may be of any model.",
+    help="A file with an atlas, of any model.",
 )
 def show(directory: str | None, file: Path | None, **given: str | None) -> None:
     """The topics of a model's atlas, and the experts that are most for each."""

@@ -32,7 +32,7 @@ _MEASURED_BYTES = 256 << 20
     "--sample",
     type=click.IntRange(1),
     metavar="N",
-    help="With --deep: of N records, evenly over layers and experts.",
+    help="With --deep: check N records, evenly over layers and experts.",
 )
 @click.option("--hash", "hashes", is_flag=True, help="Compare every file with its known SHA-256.")
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")

@@ -22,7 +22,7 @@ COMMAND_GROUPS: dict[str, dict[str, str]] = {
         "info": "Say what a model is, without loading it.",
         "plan": "Say what a model would take of memory, and how fast it would be.",
         "convert": "Convert a checkpoint, so that its experts load fast.",
-        "verify": "Hold a converted model against its source.",
+        "verify": "Compare a converted model with its source.",
     },
     "Place experts": {
         "usage": "Show, export or reset which experts a model used.",

@@ -50,7 +50,7 @@ def _staging_options(command: Command) -> Command:
             "--heat",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="What is hot, as `coli usage export` writes it. [default: what is remembered]",
+            help="The hot experts, as `coli usage export` writes them. [default: those remembered]",
         ),
         click.option(
             "--unit",
@@ -64,12 +64,12 @@ def _staging_options(command: Command) -> Command:
             default="5%",
             show_default=True,
             metavar="SIZE",
-            help="What stays free on the drive; a share is one of the drive.",
+            help="What to leave free on the drive: a size, or a share of the drive.",
         ),
         click.option(
             "--budget",
             metavar="SIZE",
-            help="What the mirror may take in all; default: all but the reserve.",
+            help="The most that the mirror may take; default: all but the reserve.",
         ),
         setting_option("model_dirs"),
         setting_option("model"),
@@ -147,7 +147,7 @@ def stage_command(
 
 @command.command("verify")
 @click.argument("directory", type=Directory())
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Also hold it against this.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Compare it with this.")
 @setting_option("model_dirs")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")

@@ -113,7 +113,7 @@ def sampling_options(command: Command) -> Command:
         metavar="ID=BIAS",
         help="Added to the logit of a token; may be repeated.",
     )(command)
-    command = click.option("--ignore-eos", is_flag=True, help="Go on past the end of the text.")(
+    command = click.option("--ignore-eos", is_flag=True, help="Go on past the end of the answer.")(
         command
     )
     command = click.option(
@@ -147,7 +147,7 @@ def chat_options(command: Command) -> Command:
     return click.option(
         "--thinking",
         type=click.Choice(["on", "off"]),
-        help="Reason before the answer; default: the model's template's.",
+        help="Whether to reason before the answer; default: as the model's template has it.",
     )(command)
 
 

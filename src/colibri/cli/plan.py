@@ -30,12 +30,12 @@ _SCHEMES = ("auto", "source", "int4-gs64", "int8-gs64")
     "are where they are all there, else int4-gs64.",
 )
 @click.option(
-    "--assume-free", is_flag=True, help="As if the other colibri processes here had ended."
+    "--assume-free", is_flag=True, help="Plan as if the other colibri processes here had ended."
 )
 @click.option(
     "--disk", metavar="RATE", help="Take this bandwidth, e.g. 3.5GB/s, instead of measuring."
 )
-@click.option("--memory", metavar="RATE", help="The same of memory, as read by all threads.")
+@click.option("--memory", metavar="RATE", help="The same for memory, read by all threads.")
 @engine_options
 def command(
     directory: str | None,

@@ -45,7 +45,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--pin",
     metavar="N|SIZE",
-    help="Hold the most used experts: so many a layer, or as many as fit in 2GB over all layers.",
+    help="Pin the most used experts: so many in each layer, or as many as fit into a size, as 2GB.",
 )
 @click.option(
     "--pin-from",
@@ -53,7 +53,7 @@ _FILE = click.Path(path_type=Path)
     default=0.25,
     show_default=True,
     metavar="F",
-    help="The first share of the trace, by whose use --pin ranks; counting begins after it.",
+    help="The first share of the trace, from which --pin ranks experts; counting begins after it.",
 )
 @click.option(
     "--lookahead",

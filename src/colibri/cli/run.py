@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 @click.option("--ids", is_flag=True, help="The prompt is token ids, and so is the output.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
 @verbose_option
-@click.option(
-    "--stats", is_flag=True, help="At the end hold the plan against what happened (takes a second)."
-)
+@click.option("--stats", is_flag=True, help="Compare the plan with what happened (takes a second).")
 @click.option("--stats-json", type=click.Path(path_type=Path), help="Also write the facts here.")
 @chat_options
 @sampling_options

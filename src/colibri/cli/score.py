@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--raw",
     is_flag=True,
-    help="State and question as they are, and the option behind them, without the model's chat "
+    help="Take state and question as they are, followed by the option, without the model's chat "
     "template. An option then mostly begins with a blank.",
 )
 @click.option(

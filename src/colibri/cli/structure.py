@@ -25,7 +25,7 @@ def structure_options(command: Command) -> Command:
     """One of them at most; `take_structure` has them checked."""
     for option in (
         click.option(
-            "--choice", metavar="A,B", help="The answer is one of these words, parted by commas."
+            "--choice", metavar="A,B", help="The answer is one of these, separated by commas."
         ),
         click.option("--regex", metavar="REGEX", help="The whole answer matches this."),
         click.option(

@@ -47,7 +47,7 @@ _OUTCOMES = {
     default=3,
     show_default=True,
     metavar="N",
-    help="Passes over the prompts that count, in each trial.",
+    help="Measured passes over the prompts in each trial.",
 )
 @click.option(
     "--min-gain",
@@ -63,7 +63,7 @@ _OUTCOMES = {
     default=900,
     show_default=True,
     metavar="S",
-    help="Seconds in all.",
+    help="The most that all of it may take, in seconds.",
 )
 @click.option("--show", is_flag=True, help="Show the profile of this model on this machine.")
 @click.option("--reset", is_flag=True, help="Delete the profile of this model on this machine.")

@@ -1,4 +1,4 @@
-"""Settings of `coli serve`, beside those of the engine: the same flags, variables and file."""
+"""Settings of `coli serve`, in addition to the engine's: the same flags, variables and file."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "model_id",
         "text",
-        "What clients call the model; default: its directory's name.",
+        "The model's name for clients; default: the name of its directory.",
         _model_id,
     ),
     Setting(
         "api_key",
         "text",
-        "Asked of clients, for all but /health/live; others on this machine see flags, not "
-        "variables.",
+        "Key that clients must send, except for /health/live; better given as a variable, since "
+        "others on this machine see flags.",
         _key,
     ),
     Setting(
@@ -107,19 +107,19 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "request_timeout",
         "1 to 604800",
-        "Seconds after which a request that is not done ends with an error.",
+        "Seconds after which an unfinished request ends with an error.",
         whole(1, 604_800),
     ),
     Setting(
         "drain_timeout",
         "0 to 86400",
-        "Seconds that running answers get to end after SIGTERM, Ctrl-C or `coli stop`.",
+        "Seconds that running answers have to finish after SIGTERM, Ctrl-C or `coli stop`.",
         whole(0, 86_400),
     ),
     Setting(
         "keepalive",
         "1 to 3600",
-        "Seconds between signs of life (comments) in a stream that has nothing to say.",
+        "Seconds of silence in a stream after which a comment shows that the server lives.",
         whole(1, 3600),
     ),
     Setting(

@@ -191,8 +191,8 @@ class Engine:
         self.stats.cached_tokens += request.cached_tokens
 
     def _advance(self, parts: Ids[Part]) -> None:
-        """One step of these; a failed read, or numbers that are none, end only those that have
-        them. Whom nobody waits for leaves, and the others go on without."""
+        """One step of these parts. A failed read or non-finite logits end only the requests
+        affected. Requests that nobody waits for any more are dropped; the others go on."""
         started, unchecked = time.perf_counter(), self._steps.check_seconds
         reading = sum(len(part.ids) for part in parts if part.sequence.reading)
         try:

@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-bf16", "fp8-e4m3-b128-ue8m0"]
 ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"] | Fp8Scheme
 FP8_SCHEMES: tuple[Fp8Scheme, ...] = get_args(Fp8Scheme)
-# (packed, the native module's number)
+# Whether the scheme is packed, and its number in the native module.
 _CODES = {
     "int3-gs64": (True, 3),
     "int4-gs64": (True, 4),

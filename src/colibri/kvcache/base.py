@@ -16,9 +16,9 @@ class LayerCache(Protocol):
     """State of one layer for one sequence.
 
     `checkpoint()` returns a value that `restore()` takes back later, any number of times, as long
-    as the cache has not been restored to an earlier one. A cache that is `trimmable` also takes
-    `truncate(n)`, and any length that it had is a checkpoint; another only those that were asked
-    for, before a step, at positions within it.
+    as the cache has not been restored to an earlier one. A cache that is `trimmable` also has
+    `truncate(n)`, and can go back to any length that it had. One that is not can only go back to
+    positions within a step that were asked for before the step.
     """
 
     @property
@@ -33,7 +33,7 @@ class LayerCache(Protocol):
 
     @property
     def kernel(self) -> KeyValues | None:
-        """For a kernel that appends and counts rows itself; None: rows come by append()."""
+        """Buffers for a kernel that appends and counts rows itself; None: use append()."""
         ...
 
     @property
@@ -42,8 +42,8 @@ class LayerCache(Protocol):
     def checkpoint(self) -> Any: ...
     def restore(self, checkpoint: Any) -> None: ...
     def checkpoint_at(self, position: int) -> Any:
-        """As checkpoint() would have been within the last step; of a cache that is not trimmable
-        once."""
+        """What checkpoint() would have returned at a position within the last step. If the cache
+        is not trimmable, it can be asked for once."""
         ...
 
     def copy_from(self, other: Any, checkpoint: Any) -> None:

@@ -29,12 +29,13 @@ class Match:
 
 
 class StatePool:
-    """States that together never take the memory of more than `context` + `beside` positions, those
-    lent never of more than `context`.
+    """All states together use at most `context` + `beside` positions; states in use at most
+    `context`.
 
-    Each has room for the whole context; what it touches is what it takes. new_state(capacity) makes
-    one. `overhead`: positions that a state costs whatever its length, half of it a checkpoint;
-    there is room for one's beside the context. keep: whether states keep their tokens.
+    Each has room for the whole context, and takes the memory of what it touches.
+    new_state(capacity) makes one. `overhead`: positions that a state costs whatever its length,
+    half of it a checkpoint; there is room for one's besides the context. keep: whether states keep
+    their tokens.
     """
 
     def __init__(

@@ -21,8 +21,9 @@ class Clock(Protocol):
         ...
 
     def enter(self, phase: Phase, layer: int | None = None, at: Moment | None = None) -> None:
-        """`layer` None: the one before; -1: outside the layers. `at`: when it began, within the
-        kernel's call that has just ended; None: now."""
+        """The phase that begins. `layer` None: the same as before; -1: outside the layers. `at`:
+        the moment of its beginning, if that was within the native call that has just ended; None:
+        now."""
         ...
 
     def walked(self, layers: Sequence[int], moments: NDArray[np.int64]) -> None:

@@ -10,7 +10,7 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "threads",
         "1 to 1024",
-        "Threads of arithmetic; default: the physical cores allowed.",
+        "Threads for arithmetic; default: the physical cores that may be used.",
         whole(1, 1024),
     ),
     Setting(
@@ -22,13 +22,13 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "numa",
         "auto, on or off",
-        "Spread trunk and expert cache over the memory of all sockets; auto: if there are several.",
+        "Spread the weights over the memory of all sockets; auto: if there are several.",
         numa,
     ),
     Setting(
         "readers",
         "auto or 1 to 256",
-        "Threads that read experts from disk; auto measures how many, and what --direct auto does.",
+        "Threads that read experts from disk; auto measures how many, and whether --direct helps.",
         auto_or(whole(1, 256)),
     ),
     Setting(
@@ -41,7 +41,8 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "lookahead",
         "off, auto or 1 to 8",
-        "Layers to guess the experts of and read ahead; auto: one, where measured to pay.",
+        "How many layers ahead to predict and prefetch experts; auto: one, while it measurably "
+        "helps.",
         choice("off", "auto", *range(1, 9)),
         Upstream("PILOT", pilot, "0 (off) or a number of layers"),
     ),
@@ -54,7 +55,7 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "model_dirs",
         "directories, a comma between them",
-        "More directories that hold files of the model, each file in one of them.",
+        "Further directories with files of the model; each file is in one of them.",
         paths(";,"),
     ),
     Setting(
@@ -67,7 +68,7 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "disk_weights",
         "auto or numbers, a comma between them",
-        "How much to read from the model's and each mirror's drive: 2,1; auto measures it.",
+        "Shares to read from the model's drive and each mirror's, as in 2,1; auto measures them.",
         weights,
     ),
 )

@@ -16,7 +16,7 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "ram",
         "auto or a size",
-        "Memory the whole process may use: 6GB, 5.5GiB, 800MB, 60%; auto: 9/10 of what is free.",
+        "Memory that the whole process may use: 6GB, 5.5GiB, 60%; auto: 9/10 of what is free.",
         memory,
         Upstream("RAM_GB", gigabytes, "a plain number of GB"),
     ),
@@ -30,7 +30,7 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "prefill_chunk",
         "1 to 1000000",
-        "Prompt tokens that walk the layers together; default: what the budget allows.",
+        "Prompt tokens computed together; default: as many as the budget allows.",
         whole(1, 1_000_000),
     ),
     Setting(
@@ -48,7 +48,7 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "activations",
         "int8x2 or int8",
-        "Activations against packed weights: two int8 planes, or one (lossy).",
+        "Precision of activations against packed weights: two int8 planes, or one (lossy).",
         choice("int8x2", "int8"),
     ),
     Setting(

@@ -10,26 +10,26 @@ ROWS: tuple[Setting, ...] = (
     Setting(
         "router",
         ROUTER_FORM,
-        "Which experts a token goes to; all but own are approximate.",
+        "How experts are chosen for a token; own: as the model does; the others are approximate.",
         router_text,
     ),
     Setting(
         "experts_per_token",
         "1 to 1024",
-        "Approximate: that many experts a token instead of the model's own number.",
+        "Approximate: so many experts for each token instead of the model's own number.",
         whole(1, 1024),
     ),
     Setting(
         "expert_top_p",
         "above 0, up to 1",
-        "Approximate: of a token's experts those that hold this share of their weight.",
+        "Approximate: only the experts that together have this share of a token's weights.",
         share,
     ),
     Setting(
         "approx_check",
         "auto, off or 1 to 100000",
-        "Every so many tokens what approximate routing or --cache-bits 3 costs is measured; "
-        "auto: 1 where the exact experts are all in memory, else 16.",
+        "Measure what approximate routing or --cache-bits 3 costs on every n-th token; auto: on "
+        "each if all exact experts are in memory, else on every 16th.",
         auto_off_or(whole(1, 100_000)),
     ),
     Setting(
