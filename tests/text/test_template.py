@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from colibri.errors import TokenizerError
-from colibri.text.sandbox import TemplateLimits
+from colibri.text import limits
+from colibri.text.limits import TemplateLimits
 from colibri.text.template import ChatTemplate
 from text import tokenizer_kit as kit
 
@@ -229,6 +230,10 @@ def test_the_interpreter_is_out_of_reach(source: str) -> None:
         GROW.replace("STEP", "{% set ns.l = ns.l + ['a' | center(900000)] %}"),
         GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] %}"),
         GROW.replace("STEP", "{% set ns.l = {'a': ns.l, 'b': ns.l} %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, messages, ns.l | list] %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] | sum(start=[]) + ['a' * 9000] %}"),
+        "{{ [1] | batch(10 ** 9, 'x') | list | length }}",
+        "{{ [1] | slice(10 ** 9, 'x') | list | length }}",
         GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] %}").replace(
             "ns.l }}", "ns.l | tojson }}"
         ),
@@ -236,9 +241,9 @@ def test_the_interpreter_is_out_of_reach(source: str) -> None:
     ],
 )
 def test_giant_output_is_refused(source: str) -> None:
-    limits = TemplateLimits(characters=1_000_000, total_characters=20_000_000, seconds=20)
+    bounds = TemplateLimits(characters=1_000_000, total_characters=20_000_000, seconds=20)
     with pytest.raises(TokenizerError, match=GIANT):
-        ChatTemplate({"default": source}, {}, limits=limits).render(HELLO)
+        ChatTemplate({"default": source}, {}, limits=bounds).render(HELLO)
 
 
 @pytest.mark.parametrize(
@@ -251,15 +256,15 @@ def test_giant_output_is_refused(source: str) -> None:
     ],
 )
 def test_endless_templates_are_stopped(source: str) -> None:
-    limits = TemplateLimits(steps=20_000, seconds=20)
+    bounds = TemplateLimits(steps=20_000, seconds=20)
     with pytest.raises(TokenizerError, match="more than 20000 steps"):
-        ChatTemplate({"default": source}, {}, limits=limits).render(HELLO)
+        ChatTemplate({"default": source}, {}, limits=bounds).render(HELLO)
 
 
 def test_time_is_bounded() -> None:
     source = "{% for i in range(99999) %}{% set x = range(9999) | list %}{% endfor %}"
-    limits = TemplateLimits(seconds=0.05)
-    template = ChatTemplate({"default": source + "{{ messages }}"}, {}, limits=limits)
+    bounds = TemplateLimits(seconds=0.05)
+    template = ChatTemplate({"default": source + "{{ messages }}"}, {}, limits=bounds)
     with pytest.raises(TokenizerError, match=re.escape("more than 0.05 seconds")):
         template.render(HELLO)
 
@@ -275,13 +280,19 @@ def test_limits_are_of_one_rendering() -> None:
     assert [template.render(HELLO) for _ in range(3)] == ["x", "x", "x"]
 
 
-def test_threads_take_turns() -> None:
-    source = "{% for i in range(500) %}{{ n }}{% endfor %}"
-    template = ChatTemplate({"default": source}, {}, limits=TemplateLimits(steps=600))
-    found: dict[int, str] = {}
+def test_threads_render_side_by_side() -> None:
+    """Each has its own account, and none waits for another that is in the middle of its own."""
+    source = "{% for i in range(500) %}{{ n }}{{ wait(i) }}{% endfor %}"
+    template = ChatTemplate({"default": source}, {}, limits=TemplateLimits(steps=1200))
+    meet, found = threading.Barrier(4, timeout=30), dict[int, str]()
 
     def work(n: int) -> None:
-        found[n] = template.render(HELLO, n=n)
+        def wait(i: int) -> str:
+            if i == 250:
+                meet.wait()
+            return ""
+
+        found[n] = template.render(HELLO, n=n, wait=wait)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:
@@ -289,3 +300,38 @@ def test_threads_take_turns() -> None:
     for thread in threads:
         thread.join()
     assert found == {n: str(n) * 500 for n in range(4)}
+
+
+# As templates of the field do it: each turn asks for the whole conversation's length, slices it,
+# looks at its last message, and writes out the tools.
+EACH_TURN = """\
+{%- if tools %}{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}{%- endif %}
+{%- for message in messages[::-1] %}
+  {%- set index = (messages|length - 1) - loop.index0 %}
+  {%- if loop.last or (messages|last).role == "user" %}{{ index }}{%- endif %}
+  {%- if messages[index:]|selectattr("role", "equalto", "x")|list|length %}x{%- endif %}
+  {{- message.content }}{%- for call in message.tool_calls or [] %}{{ call|tojson }}{%- endfor %}
+{%- endfor %}"""
+
+
+@pytest.mark.parametrize("source", [EACH_TURN, EACH_TURN.replace("messages[index:]", "[]")])
+def test_a_conversation_is_measured_once(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, since seconds belong to the machine: how many values an account looks at."""
+    template = ChatTemplate({"default": source}, {})
+    counts = []
+    for size in (100, 200):
+        looked_at = 0
+
+        def count(value: Any, inside: Any = limits._inside) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return inside(value)
+
+        monkeypatch.setattr(limits, "_inside", count)
+        calls = [{"name": "f", "arguments": {"a": [1, 2, {"b": "c"}]}}]
+        messages = [{"role": "user", "content": "Hi.", "tool_calls": calls}] * size
+        template.render([dict(m) for m in messages], tools=calls * 20)
+        counts.append(looked_at)
+        monkeypatch.undo()
+    assert counts[0] < 3000
+    assert counts[1] <= 2.1 * counts[0]

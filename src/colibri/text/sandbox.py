@@ -9,42 +9,38 @@ it is made.
 
 import json
 import re
-import time
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 from typing import Any
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
-from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.exceptions import TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from colibri.text.limits import Account, TemplateLimits
+
 _WIDTH = re.compile(r"\d{7,}")
 
 
-class TemplateLimit(SecurityError):
-    """A template went past a limit."""
-
-
-@dataclass(frozen=True)
-class TemplateLimits:
-    """characters: of the result and of any one value; total_characters: of all values made on the
-    way; steps: loop turns, calls and filters.
-    """
-
-    characters: int = 16_000_000
-    total_characters: int = 500_000_000
-    steps: int = 1_000_000
-    seconds: float = 10.0
+# Filters that write nothing out: what they give back is no longer than what they get. All others
+# are measured first, what a newer jinja2 may add included.
+# fmt: off
+_SMALL = frozenset({
+    "abs", "attr", "batch", "count", "d", "default", "dictsort", "first", "float", "groupby",
+    "int", "items", "last", "length", "list", "map", "max", "min", "random", "reject",
+    "rejectattr", "reverse", "round", "select", "selectattr", "slice", "sort", "unique",
+})
+# fmt: on
 
 
 class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """One user at a time: `start` begins a rendering's account."""
+    """May render several templates at a time, each in a thread: `start` begins its account."""
 
     intercepted_binops = frozenset("+*%") | {"**"}
 
@@ -55,32 +51,24 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         )
         self.limits = limits
         self.finalize = self._finalize
-        self._steps = self._made = 0
-        self._deadline = 0.0
+        self._rendering = threading.local()
         own = {**self.filters, "tojson": _tojson}
-        self.filters = {name: self._bounded(run) for name, run in own.items()}
+        self.filters = {name: self._bounded(name, run) for name, run in own.items()}
         del self.globals["lipsum"]
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = lambda form: now().strftime(form)
         self.code_generator_class = _BoundedCode
+        self.start({})  # constants are computed while a template is compiled
 
-    def start(self) -> None:
-        self._steps = self._made = 0
-        self._deadline = time.monotonic() + self.limits.seconds
+    def start(self, values: Mapping[str, Any]) -> Account:
+        """values: what the template is about to be rendered with."""
+        account = self._rendering.account = Account(self.limits, values)
+        return account
 
-    def tick(self) -> None:
-        self._steps += 1
-        if self._steps > self.limits.steps:
-            raise TemplateLimit(f"it takes more than {self.limits.steps} steps")
-        self._check_time()
-
-    def _check_time(self) -> None:
-        if time.monotonic() > self._deadline:
-            raise TemplateLimit(f"it takes more than {self.limits.seconds:g} seconds")
-
-    def check_size(self, size: float) -> None:
-        if size > self.limits.characters:
-            raise TemplateLimit(f"a value is longer than {self.limits.characters} characters")
+    @property
+    def _account(self) -> Account:
+        account: Account = self._rendering.account
+        return account
 
     def turn(self) -> None:
         """A loop's turn or a macro's body; that it is called is what counts."""
@@ -88,33 +76,32 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def concat(self, parts: Iterable[str]) -> str:
         """What macros and {% set %} blocks put together."""
         parts = list(parts)
-        self._make(sum(map(len, parts)))
+        self._account.make(sum(map(len, parts)))
         return "".join(parts)
 
     def concat_values(self, *parts: object) -> str:
-        self._measure(parts)
+        self._account.measure(parts)
         return self.concat(map(str, parts))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        self._make(_result_size(operator, left, right))
-        if isinstance(left, str):
-            self._measure(right)
+        self._account.make(_result_size(operator, left, right))
+        if operator == "%" and isinstance(left, str):
+            self._account.measure(right)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        self.tick()
+        self._account.tick()
         subject = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(subject, str):
             self._check_arguments(getattr(obj, "__name__", ""), subject, args, kwargs)
         return self._made_by(super().call(context, obj, *args, **kwargs))
 
-    def _bounded(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _bounded(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         """A filter whose arguments are looked at first. Some take a context before the subject."""
-        name = getattr(run, "__name__", "").removeprefix("sync_").removeprefix("do_")
         lead = 1 if hasattr(run, "jinja_pass_arg") else 0
 
         def bounded(*args: Any, **kwargs: Any) -> Any:
-            self.tick()
+            self._account.tick()
             subject, *rest = args[lead:]
             self._check_arguments(name, subject, rest, kwargs)
             return self._made_by(run(*args, **kwargs))
@@ -125,45 +112,24 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def _check_arguments(
         self, name: str, subject: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> None:
-        self._measure(subject)
+        account = self._account
+        if name not in _SMALL:
+            account.measure(subject)
         for value in (*args, *kwargs.values()):
-            self.check_size(abs(value) if isinstance(value, int) else 0)  # a width or a count
-            self._measure(value)
+            account.check_size(abs(value) if isinstance(value, int) else 0)  # a width or a count
+            account.measure(value)
         if isinstance(subject, str):
-            self.check_size(_string_size(name, subject, args))
+            account.check_size(_string_size(name, subject, args))
         elif name == "join" and args and hasattr(subject, "__len__"):
-            self.check_size(len(subject) * len(str(args[0])))
-
-    def _measure(self, value: Any) -> None:
-        """Refuses what is long when written out: a list may hold one long list many times."""
-        total, turns, waiting = 0, 0, [value]
-        while waiting:
-            item = waiting.pop()
-            total += len(item) if isinstance(item, str) else 1
-            turns += 1
-            self.check_size(total)
-            if turns % 65536 == 0:
-                self._check_time()
-            if isinstance(item, Mapping):
-                waiting += [*item.keys(), *item.values()]
-            elif isinstance(item, list | tuple):
-                waiting += item
+            account.check_size(len(subject) * len(str(args[0])))
 
     def _finalize(self, value: Any) -> Any:
-        self._measure(value)
+        self._account.measure(value)
         return self._made_by(value)
 
     def _made_by(self, value: Any) -> Any:
-        self._make(len(value) if isinstance(value, str) else 0)
+        self._account.make(_length(value))
         return value
-
-    def _make(self, size: float) -> None:
-        """Values that are kept add up, however small each is."""
-        self.check_size(size)
-        self._made += int(size)
-        if self._made > self.limits.total_characters:
-            most = self.limits.total_characters
-            raise TemplateLimit(f"it makes more than {most} characters in all")
 
 
 def _result_size(operator: str, left: Any, right: Any) -> float:

@@ -1,7 +1,6 @@
 """A model's chat template: messages to the prompt text it was trained on."""
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +11,8 @@ from jinja2 import Template, TemplateError, meta
 from colibri.config.sizes import shown
 from colibri.errors import ConfigError, TokenizerError
 from colibri.text.files import read_object, read_text
-from colibri.text.sandbox import ChatEnvironment, TemplateLimits
+from colibri.text.limits import TemplateLimits
+from colibri.text.sandbox import ChatEnvironment
 from colibri.text.special import load_special_tokens
 
 MAX_TEMPLATE_BYTES = 2_000_000
@@ -39,7 +39,8 @@ class ChatTemplate:
     """render(messages) gives the prompt; TokenizerError carries the template's own complaint.
 
     sources: name -> template; "default" is used, or "tool_use" when there are tools. variables:
-    bos_token and the like. Safe to share between threads: renderings take turns.
+    bos_token and the like. Safe to share between threads, which do not
+    wait for each other.
     """
 
     def __init__(
@@ -54,7 +55,6 @@ class ChatTemplate:
         self._environment = ChatEnvironment(limits or TemplateLimits(), now)
         self._variables = dict(variables)
         self._where = where
-        self._lock = threading.Lock()
         self._templates = {name: self._compile(text) for name, text in sources.items()}
         self.source = "\n".join(sources.values())
         self.takes = self._taken(sources.values())
@@ -86,18 +86,17 @@ class ChatTemplate:
         values = self._variables | {"documents": None} | kwargs
         values |= {"messages": list(messages), "tools": list(tools) if tools else None}
         values["add_generation_prompt"] = add_generation_prompt
-        with self._lock:
-            try:
-                return self._run(template, values)
-            except _FAULTS as error:
-                raise TokenizerError(f"{self._where}: {_words(error)}") from None
+        try:
+            return self._run(template, values)
+        except _FAULTS as error:
+            raise TokenizerError(f"{self._where}: {_words(error)}") from None
 
     def _run(self, template: Template, values: dict[str, Any]) -> str:
-        self._environment.start()
+        account = self._environment.start(values)
         parts, size = [], 0
         for part in template.generate(values):
             size += len(part)
-            self._environment.check_size(size)
+            account.check_size(size)
             parts.append(part)
         return "".join(parts)
 
