@@ -1,11 +1,13 @@
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from colibri.container.files import list_names, opened, read_range, shown
-from colibri.errors import ContainerError
+from colibri.errors import ContainerError, ReadError
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -57,9 +59,53 @@ def test_a_read_error_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "file"
     path.write_bytes(b"abc")
     monkeypatch.setattr(os, "preadv", broken)
-    message = refusal(lambda: read(path))
-    assert str(path) in message
-    assert "Input/output error" in message
+    with pytest.raises(ReadError) as e:
+        read(path)
+    assert str(path) in str(e.value)
+    assert "at byte 0: cannot be read: Input/output error (EIO), after 3 retries" in str(e.value)
+
+
+@pytest.mark.parametrize("call", ["preadv", "open", "stat"])
+def test_a_storage_error_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path, own, errors = tmp_path / "file", getattr(os, call), [errno.EIO, errno.ESTALE]
+    path.write_bytes(b"abc")
+
+    def flaky(*args: Any, **named: Any) -> Any:
+        if errors:
+            raise OSError(errors.pop(), "not now")
+        return own(*args, **named)
+
+    monkeypatch.setattr(os, call, flaky)
+    assert read(path) == b"abc"
+    assert not errors
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENODEV, errno.ENOTCONN])
+def test_a_lost_mount_is_a_storage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def lost(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "file").touch()
+    for name in ("open", "listdir"):
+        monkeypatch.setattr(os, name, lost)
+    for call in (lambda: read(tmp_path / "file"), lambda: list_names(tmp_path)):
+        with pytest.raises(ReadError, match=errno.errorcode[number]):
+            call()
+
+
+def test_too_many_open_files_says_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(os, "open", full)
+    assert "ulimit -n" in refusal(lambda: read(tmp_path / "file"))
 
 
 def test_short_reads_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

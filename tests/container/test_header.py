@@ -280,3 +280,22 @@ def test_header_of_a_large_model_is_read_quickly(tmp_path: Path) -> None:
     started = time.monotonic()
     assert len(read_header(path)[0]) == n
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b'{"model": {"type": "BPE"}, "version": 1}', "JSON text"),
+        (b'{"hello": 1}' + b" " * 600, "JSON text"),
+        (b"<html>  {}</html>", "HTML"),
+        (b"version {https://example.org}", "text"),
+        (b"\xef\xbb\xbf{abcd{efgh}", "JSON text"),
+    ],
+)
+def test_text_is_no_length(tmp_path: Path, content: bytes, kind: str) -> None:
+    """Whatever its ninth character."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(content)
+    message = refusal(path)
+    assert kind in message
+    assert "bytes" not in message

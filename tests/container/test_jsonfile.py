@@ -38,7 +38,7 @@ def refused(path: Path, data: bytes, *parts: str) -> None:
         (b'{"a": "\xff"}', "UTF-8 at byte 7"),
         (b'{"a": "\xed\xa0\x80"}', "UTF-8"),
         (b'{"a": "\\ud800"}', "half a character"),
-        (b"\x00\x00\x00", "line 1"),
+        (b"\x00\x00\x00", "begins with zeros"),
         (b"\xff\xfe{\x00}\x00", "UTF-8"),
         (b'{"a": 1, "b": {"c": 1, "c": 2}}', "'c' occurs twice"),
         (b'{"a": 1, "\\u0061": 2}', "'a' occurs twice"),

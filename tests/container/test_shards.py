@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from tiny_model import expert_tensors, trunk_tensors, write_sharded, write_tensors
 
+from colibri.container import files
+from colibri.container.jsonfile import read_json
 from colibri.container.shards import read_shards
-from colibri.errors import ContainerError, UnsupportedModelError
+from colibri.errors import ContainerError, ReadError, UnsupportedModelError
 
 TENSORS = {**trunk_tensors(), **expert_tensors()}
 INDEX = "model.safetensors.index.json"
@@ -241,3 +243,47 @@ def test_directories_without_a_model(tmp_path: Path) -> None:
         read_shards(tmp_path)
     assert "is a file" in refusal(tmp_path / "pytorch_model.bin")
     assert "no such directory" in refusal(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_one_bad_file_is_told_from_a_bad_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: bool
+) -> None:
+    write_sharded(tmp_path, trunk_tensors() | expert_tensors(), 3, index=index)
+    shards = sorted(p for p in tmp_path.iterdir() if p.suffix == ".safetensors")
+    bad = {shards[1]}
+    own = files.read_range
+
+    def failing(fd: int, path: Path, offset: int, nbytes: int) -> bytes:
+        if path in bad:
+            raise ReadError(f"{path} at byte {offset}: cannot be read")
+        return own(fd, path, offset, nbytes)
+
+    monkeypatch.setattr("colibri.container.header.read_range", failing)
+    with pytest.raises(ReadError, match=rf"{shards[1].name} at byte 0.*the other 2 files can be"):
+        read_shards(tmp_path)
+    bad.update(shards[:1])
+    with pytest.raises(ReadError, match=rf"{shards[0].name} at byte 0.*2 of 3 files cannot be"):
+        read_shards(tmp_path)
+    bad.update(shards)
+    with pytest.raises(ReadError, match=r"none of its 3 files can be read.*mount"):
+        read_shards(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 3\n", "Git LFS"),
+        (b"\n<!DOCTYPE html><html></html>", "HTML"),
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"\0" * 40, "zeros"),
+    ],
+)
+@pytest.mark.parametrize("name", ["model.safetensors.index.json", "config.json"])
+def test_a_json_file_that_is_something_else(
+    tmp_path: Path, name: str, content: bytes, kind: str
+) -> None:
+    write_sharded(tmp_path, trunk_tensors() | expert_tensors(), 2, index=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ContainerError, match=rf"{name}: no JSON file: it .*{kind}"):
+        read_shards(tmp_path) if "index" in name else read_json(tmp_path / name)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from colibri.container.files import list_names
+from colibri.container.foreign import refuse_foreign
 from colibri.container.hubcache import located
 from colibri.container.jsonfile import read_json
-from colibri.container.lookalike import refuse_foreign
 from colibri.errors import ConfigError, ContainerError
 
 

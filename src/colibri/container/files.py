@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from colibri.errors import ContainerError
+from colibri.container.retry import RETRIES, described, of_storage, retried
+from colibri.errors import ContainerError, ReadError
 
 
 def shown(name: str) -> str:
@@ -36,13 +37,14 @@ def open_file(path: Path) -> int:
     """A descriptor for reading a regular file."""
     try:
         # A pipe or device would block or never end: look before opening.
-        mode = os.stat(path).st_mode
+        mode = retried(lambda: os.stat(path)).st_mode
         if stat.S_ISREG(mode):
-            return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+            return retried(lambda: os.open(path, flags))
     except FileNotFoundError:
         raise ContainerError(dangling(path) or f"{path}: no such file") from None
     except (OSError, ValueError) as e:
-        raise ContainerError(f"{path}: cannot be read: {reason(e)}") from None
+        raise refusal(path, "cannot be read", e) from None
     kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
     raise ContainerError(f"{path}: is {kind}; a file was expected")
 
@@ -65,6 +67,13 @@ def dangling(path: Path) -> str | None:
     )
 
 
+def refusal(path: Path, what: str, e: OSError | ValueError) -> ContainerError:
+    """A ReadError where the storage is at fault: the file may be in order."""
+    if isinstance(e, OSError) and of_storage(e):
+        return ReadError(f"{path}: {what}: {described(e)}; check the disk and its mount")
+    return ContainerError(f"{path}: {what}: {reason(e)}")
+
+
 def reason(e: OSError | ValueError) -> str:
     return (e.strerror if isinstance(e, OSError) else None) or str(e)
 
@@ -73,19 +82,24 @@ def read_into(fd: int, path: Path, buffer: memoryview, offset: int) -> None:
     """Fill the buffer from the file, however short the single reads."""
     done = 0
     while done < len(buffer):
-        try:
-            # The kernel's limit for one read is just under 2 GiB.
-            n = os.preadv(fd, [buffer[done : done + (1 << 30)]], offset + done)
-        except OSError as e:
-            raise ContainerError(
-                f"{path}: reading at byte {offset + done} failed: {reason(e)}"
-            ) from None
+        n = _read_some(fd, path, buffer[done:], offset + done)
         if n == 0:
             raise ContainerError(
                 f"{path}: ends at byte {offset + done}; {offset + len(buffer)} bytes were "
                 "expected: it changed or was cut short"
             )
         done += n
+
+
+def _read_some(fd: int, path: Path, buffer: memoryview, offset: int) -> int:
+    try:
+        # The kernel's limit for one read is just under 2 GiB.
+        return retried(lambda: os.preadv(fd, [buffer[: 1 << 30]], offset))
+    except OSError as e:
+        raise ReadError(
+            f"{path} at byte {offset}: cannot be read: {described(e)}, after {RETRIES} retries; "
+            "check the disk and the file"
+        ) from None
 
 
 def read_range(fd: int, path: Path, offset: int, nbytes: int) -> bytes:
@@ -97,10 +111,10 @@ def read_range(fd: int, path: Path, offset: int, nbytes: int) -> bytes:
 def list_names(directory: Path) -> list[str]:
     """Sorted file names, so that nothing depends on the file system's order."""
     try:
-        return sorted(os.listdir(directory))
+        return sorted(retried(lambda: os.listdir(directory)))
     except FileNotFoundError:
         raise ContainerError(dangling(directory) or f"{directory}: no such directory") from None
     except NotADirectoryError:
         raise ContainerError(f"{directory}: is a file; give the model's directory") from None
     except (OSError, ValueError) as e:
-        raise ContainerError(f"{directory}: cannot be listed: {reason(e)}") from None
+        raise refusal(directory, "cannot be listed", e) from None

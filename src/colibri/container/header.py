@@ -9,7 +9,7 @@ from typing import Any
 
 from colibri.container.files import opened, read_range, shown
 from colibri.container.jsonfile import parse_json
-from colibri.container.lookalike import looks_like
+from colibri.container.lookalike import is_text, looks_like
 from colibri.errors import ContainerError
 
 MAX_HEADER_BYTES = 100_000_000
@@ -63,6 +63,8 @@ def _header_length(path: Path, head: bytes, size: int) -> int:
         raise ContainerError(f"{path}: no safetensors file: {looks_like(head, size)}")
     length = int.from_bytes(head[:_PREFIX], "little")
     if head[_PREFIX : _PREFIX + 1] != b"{" or length < 2:
+        raise ContainerError(f"{path}: no safetensors file: {looks_like(head, size)}")
+    if length > MAX_HEADER_BYTES and is_text(head[:_PREFIX]):
         raise ContainerError(f"{path}: no safetensors file: {looks_like(head, size)}")
     if length > MAX_HEADER_BYTES:
         raise ContainerError(

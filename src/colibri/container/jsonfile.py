@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from colibri.container.files import as_unicode, opened, read_range, shown
+from colibri.container.lookalike import no_json
 from colibri.errors import ContainerError
 
 MAX_BYTES = 64 << 20
@@ -47,6 +48,8 @@ def read_json(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
         if size > max_bytes:
             raise ContainerError(f"{path}: {size} bytes; at most {max_bytes} are accepted here")
         data = read_range(fd, path, 0, size)
+    if problem := no_json(data):
+        raise ContainerError(f"{path}: no JSON file: {problem}")
     return parse_json(data.removeprefix(b"\xef\xbb\xbf"), str(path))
 
 

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
-from colibri.container.files import shown
-from colibri.container.jsonfile import read_json
-from colibri.errors import UnsupportedModelError
-
-_FOREIGN = {
-    ".gguf": "GGUF",
-    ".bin": "PyTorch's",
-    ".pt": "PyTorch's",
-    ".pth": "PyTorch's",
-}
-_ADAPTER = "adapter_config.json"
 _MAGIC = (
     (b"version https://git-lfs", "a Git LFS pointer; fetch the file itself (git lfs pull)"),
     (b"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint; safetensors files are needed"),
@@ -29,6 +15,16 @@ _MAGIC = (
     (b"\x93NUMPY", "a NumPy array"),
     (b"\x7fELF", "a program"),
 )
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+
+
+def no_json(data: bytes) -> str | None:
+    """What stands where JSON should; None where it may be JSON, or text of which a parser says
+    more."""
+    text = data[:512].lstrip(_BLANKS)
+    known = text[:1] == b"<" or any(text.startswith(magic) for magic, _ in _MAGIC)
+    zeros = bool(text) and not text.strip(b"\0")
+    return looks_like(text, len(text)) if known or zeros else None
 
 
 def looks_like(head: bytes, size: int) -> str:
@@ -40,46 +36,19 @@ def looks_like(head: bytes, size: int) -> str:
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return f"it is {name}"
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = head.lstrip(_BLANKS)
     if text[:1] == b"<":
         return "it is an HTML or XML page, perhaps a server's error message"
     if text[:1] == b"{":
         return f"it is JSON text: {_excerpt(text)}"
     if size < 8:
         return f"it has only {size} bytes"
-    if _is_text(text):
+    if is_text(text):
         return f"it is text: {_excerpt(text)}"
     return "its first bytes are no safetensors header"
 
 
-def refuse_foreign(directory: Path, names: Iterable[str]) -> None:
-    """Where no model is: name the kind of weights that are there instead."""
-    names = list(names)
-    refuse_adapter(directory, names)
-    for name in names:
-        kind = _FOREIGN.get(Path(name).suffix.lower())
-        if kind is not None:
-            raise UnsupportedModelError(
-                f"{directory / name}: {kind} format is not supported; "
-                "get the model as safetensors files with its config.json"
-            )
-
-
-def refuse_adapter(directory: Path, names: Iterable[str]) -> None:
-    """What was trained beside a model (LoRA) is only the difference to it."""
-    names = set(names)
-    weights = [n for n in names if n.endswith(".safetensors") and not n.startswith("adapter_")]
-    if _ADAPTER not in names or weights:
-        return
-    base = read_json(directory / _ADAPTER).get("base_model_name_or_path")
-    of = f" of {shown(base)}" if isinstance(base, str) and base else ""
-    raise UnsupportedModelError(
-        f"{directory}: a LoRA adapter{of}, not a model; merge it into its base model (in PEFT: "
-        "merge_and_unload(), then save_pretrained()) and give the merged model's directory"
-    )
-
-
-def _is_text(data: bytes) -> bool:
+def is_text(data: bytes) -> bool:
     return (
         all(b in b"\t\r\n" or b >= 32 for b in data)
         and data.decode("utf-8", "replace").count("\ufffd") <= 1

@@ -17,9 +17,9 @@ from colibri.container.checkpoint import read_checkpoint
 from colibri.container.converted import read_converted
 from colibri.container.direct import DirectFiles
 from colibri.container.files import list_names, shown
+from colibri.container.foreign import refuse_adapter
 from colibri.container.jsonfile import read_json
 from colibri.container.layerexperts import LayerExperts
-from colibri.container.lookalike import refuse_adapter
 from colibri.container.outline import read_outline
 from colibri.container.quantised import check_method
 from colibri.container.scaled import check_quantization

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from colibri.container.files import list_names, shown
+from colibri.container.foreign import refuse_foreign
 from colibri.container.header import TensorInfo, read_header
 from colibri.container.jsonfile import read_json
-from colibri.container.lookalike import refuse_foreign
 from colibri.container.spread import SUFFIX, find_shards
-from colibri.errors import ContainerError
+from colibri.errors import ContainerError, ReadError
 
 INDEX_SUFFIX = ".safetensors.index.json"
 _NUMBERED = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors", re.ASCII)
@@ -174,13 +174,17 @@ def _widths(name: str) -> list[int]:
 
 
 def _merge(
-    directory: Path, files: Iterable[Path], *, cut_short: bool = False
+    directory: Path, files: Sequence[Path], *, cut_short: bool = False
 ) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     defects: list[str] = []
+    unread: list[ReadError] = []
     for file in files:
         try:
             found, _ = read_header(file, cut_short=cut_short)
+        except ReadError as e:
+            unread.append(e)
+            continue
         except ContainerError as e:
             defects.append(str(e))
             continue
@@ -191,10 +195,27 @@ def _merge(
                     f"{directory}: tensor {shown(name)} is in both {other.file.name} and "
                     f"{file.name}"
                 )
+    if unread:
+        raise _storage(directory, unread, len(files))
     if defects:
         count = "" if len(defects) == 1 else f" (and {len(defects) - 1} more damaged shards)"
         raise ContainerError(defects[0] + count)
     return tensors
+
+
+def _storage(directory: Path, errors: Sequence[ReadError], files: int) -> ReadError:
+    """One bad file is told from a bad mount."""
+    if len(errors) < files:
+        others = f"the other {files - 1} files can be read"
+        if len(errors) > 1:
+            others = f"{len(errors)} of {files} files cannot be read"
+        return ReadError(f"{errors[0]} ({others})")
+    if files == 1:
+        return errors[0]
+    return ReadError(
+        f"{directory}: none of its {files} files can be read, so the drive or its mount is at "
+        f"fault rather than a file: {errors[0]}"
+    )
 
 
 def _list(names: Iterable[str], total: int | None = None) -> str:

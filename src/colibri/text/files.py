@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from colibri.container.files import dangling
-from colibri.errors import TokenizerError
+from colibri.container.retry import described, of_storage, retried
+from colibri.errors import ReadError, TokenizerError
 
 MAX_BYTES = 256 * 2**20  # the largest tokenizer.json known is about 35 MB
 
@@ -23,23 +24,28 @@ _SIGNS = (
 
 def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     """The file's content; TokenizerError when it is absent, unreadable, empty, too large or another
-    kind.
+    kind, ReadError where the storage is at fault.
     """
     try:
-        mode = path.stat().st_mode
+        mode = retried(path.stat).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would be waited for
             raise TokenizerError(f"{path}: is no regular file")
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
+        data = retried(lambda: _read(path, limit + 1))
     except FileNotFoundError:
         raise TokenizerError(dangling(path) or f"{path}: there is no such file") from None
     except OSError as error:
-        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
+        kind = ReadError if of_storage(error) else TokenizerError
+        raise kind(f"{path}: cannot be read: {described(error)}") from error
     if len(data) > limit:
         raise TokenizerError(f"{path}: larger than {limit} bytes, the most that is accepted here")
     if problem := looks_like(data):
         raise TokenizerError(f"{path}: this is {problem}")
     return data
+
+
+def _read(path: Path, count: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(count)
 
 
 def looks_like(data: bytes) -> str | None:

@@ -259,7 +259,7 @@ def test_a_read_that_failed_is_tried_again_by_a_thread_that_knows_how(file, tmp_
         threads.append(threading.current_thread())
         os.dup2(spare, descriptor)
 
-    monkeypatch.setattr("colibri.experts.reads.span.time.sleep", heal)
+    monkeypatch.setattr("colibri.container.retry.time.sleep", heal)
     monkeypatch.setattr(opened, "buffered", lambda: descriptor)
     loader.submit(*(job(file, page, views[page]) for page in range(4)))
     for finished in collect(loader, 4):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from colibri.container.layerexperts import Span
+from colibri.container.retry import described, retried
 from colibri.errors import ReadError
 from colibri.experts.base import PAGE
 
@@ -97,12 +98,9 @@ class ExpertFiles:
 
 def _open(path: Path, direct: DirectMode) -> ExpertFile:
     try:
-        return ExpertFile(path, direct)
+        return retried(lambda: ExpertFile(path, direct))
     except OSError as error:
-        advice = (
-            " (raise the limit of open files: ulimit -n)" if error.errno == errno.EMFILE else ""
-        )
-        raise ReadError(f"{path}: cannot be opened: {error.strerror}{advice}") from error
+        raise ReadError(f"{path}: cannot be opened: {described(error)}") from error
 
 
 def _open_direct(path: Path) -> int | None:

@@ -1,16 +1,13 @@
 """One span from a file into its place: short reads completed, failed ones tried again."""
 
 import errno
-import time
 
 from colibri.container.layerexperts import Span
+from colibri.container.retry import RETRIES, described, pause
 from colibri.errors import ReadError
 from colibri.experts.base import PAGE, ReadFunction
 from colibri.experts.reads.files import ExpertFile
 from colibri.hardware.pagecache import forget_pages
-
-RETRIES = 3
-_BACK_OFF_SECONDS = 0.004  # doubled each time: a flaky link or controller, not an outage
 
 
 def read_span(
@@ -26,10 +23,10 @@ def read_span(
             if retries == RETRIES:
                 where = f"{file.path} at byte {span.offset + done}"
                 raise ReadError(
-                    f"{where}: expert {expert} of layer {layer} cannot be read: {problem} "
-                    f"({RETRIES} retries); check the disk and the file"
+                    f"{where}: expert {expert} of layer {layer} cannot be read: {problem}, "
+                    f"after {RETRIES} retries; check the disk and the file"
                 )
-            time.sleep(_BACK_OFF_SECONDS * 2**retries)
+            pause(retries)
             retries += 1
     return done
 
@@ -44,7 +41,7 @@ def _attempt(
             return _result(read(direct, [target], offset))
         except OSError as error:
             if error.errno != errno.EINVAL:
-                return 0, _describe(error)
+                return 0, described(error)
             file.refuse_direct()
     return _attempt_buffered(read, file, offset, target)
 
@@ -57,7 +54,7 @@ def _attempt_buffered(
         descriptor = file.buffered()
         got = read(descriptor, [target], offset)
     except OSError as error:
-        return 0, _describe(error)
+        return 0, described(error)
     # The slot is the cache: keeping the pages too would squeeze everything else.
     forget_pages(descriptor, offset, got)
     return _result(got)
@@ -65,7 +62,3 @@ def _attempt_buffered(
 
 def _result(got: int) -> tuple[int, str]:
     return got, "" if got else "the file ends there"
-
-
-def _describe(error: OSError) -> str:
-    return error.strerror or type(error).__name__

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from colibri.config import EngineConfig
 from colibri.container.files import list_names
+from colibri.container.foreign import refuse_foreign
 from colibri.container.header import TensorInfo
 from colibri.container.jsonfile import read_json
-from colibri.container.lookalike import refuse_foreign
 from colibri.container.manifest import Manifest, read_manifest
 from colibri.container.reader import Container, open_container
 from colibri.container.shards import read_shards

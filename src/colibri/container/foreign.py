@@ -1,0 +1,45 @@
+"""Directories that hold something else than a model in safetensors files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from colibri.container.files import shown
+from colibri.container.jsonfile import read_json
+from colibri.errors import UnsupportedModelError
+
+_FOREIGN = {
+    ".gguf": "GGUF",
+    ".bin": "PyTorch's",
+    ".pt": "PyTorch's",
+    ".pth": "PyTorch's",
+}
+_ADAPTER = "adapter_config.json"
+
+
+def refuse_foreign(directory: Path, names: Iterable[str]) -> None:
+    """Where no model is: name the kind of weights that are there instead."""
+    names = list(names)
+    refuse_adapter(directory, names)
+    for name in names:
+        kind = _FOREIGN.get(Path(name).suffix.lower())
+        if kind is not None:
+            raise UnsupportedModelError(
+                f"{directory / name}: {kind} format is not supported; "
+                "get the model as safetensors files with its config.json"
+            )
+
+
+def refuse_adapter(directory: Path, names: Iterable[str]) -> None:
+    """What was trained beside a model (LoRA) is only the difference to it."""
+    names = set(names)
+    weights = [n for n in names if n.endswith(".safetensors") and not n.startswith("adapter_")]
+    if _ADAPTER not in names or weights:
+        return
+    base = read_json(directory / _ADAPTER).get("base_model_name_or_path")
+    of = f" of {shown(base)}" if isinstance(base, str) and base else ""
+    raise UnsupportedModelError(
+        f"{directory}: a LoRA adapter{of}, not a model; merge it into its base model (in PEFT: "
+        "merge_and_unload(), then save_pretrained()) and give the merged model's directory"
+    )
