@@ -5,6 +5,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from colibri.container import direct
 from colibri.container.direct import PAGE, DirectFiles, aligned
 from colibri.errors import ContainerError
+from colibri.hardware.descriptors import open_now
 
 DATA = np.random.default_rng(1).integers(0, 256, 5 * PAGE + 123, np.uint8)
 SPANS = [
@@ -161,3 +163,34 @@ def test_threads_do_not_share_what_they_borrow(path: Path) -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_few_of_many_files_stay_open(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}" for i in range(3 * direct.MOST_OPEN)]
+    for i, one in enumerate(paths):
+        one.write_bytes(bytes([i]) * (PAGE + i))
+    files, before = DirectFiles(), open_now()
+    for _ in range(2):  # what was closed is opened again
+        for i, one in enumerate(paths):
+            assert files.read(one, i, PAGE).tobytes() == bytes([i]) * PAGE
+            assert open_now() - before <= 2 * direct.MOST_OPEN
+    assert open_now() - before >= direct.MOST_OPEN
+    files.close()
+    assert open_now() == before
+
+
+def test_a_file_that_is_being_read_is_not_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "MOST_OPEN", 1)
+    paths = [tmp_path / f"{i}" for i in range(8)]
+    for i, one in enumerate(paths):
+        one.write_bytes(bytes([i]) * 64 * PAGE)
+    files = DirectFiles()
+
+    def reads(start: int) -> bool:
+        turns = [(start + n) % len(paths) for n in range(200)]
+        return all(files.borrow(paths[i], n, PAGE)[0] == i for n, i in enumerate(turns))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(reads, range(4)))

@@ -15,6 +15,7 @@ from colibri.container.files import open_file, read_into
 from colibri.hardware.pagecache import forget_pages
 
 PAGE = 4096
+MOST_OPEN = 16  # files, of two descriptors each: a checkpoint may have hundreds of shards
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _SMALL_BYTES = 256 << 10  # fresh memory for less would mostly be padding
 _COPIED_BYTES = 1 << 20
@@ -37,7 +38,8 @@ def aligned(nbytes: int) -> U8:
 
 
 class DirectFiles:
-    """Files of a model, each opened at its first read and kept open. May be used by many threads.
+    """Files of a model, each opened when it is read; those that were read last are kept open. May
+    be used by many threads.
 
     `direct=False` reads through the page cache (and drops the pages).
     """
@@ -56,14 +58,14 @@ class DirectFiles:
             return self._copied(path, offset, out)
         skew = offset % PAGE
         buffer = aligned(pages(skew + nbytes))
-        self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
+        self._fill(path, buffer, offset - skew, skew + nbytes)
         return buffer[skew : skew + nbytes]
 
     def borrow(self, path: Path, offset: int, nbytes: int) -> U8:
         """The same in memory that the thread's next call uses again."""
         skew = offset % PAGE
         buffer = self._buffer(pages(skew + nbytes))
-        self._file(path).fill(buffer.data, offset - skew, skew + nbytes)
+        self._fill(path, buffer, offset - skew, skew + nbytes)
         return buffer[skew : skew + nbytes]
 
     def _copied(self, path: Path, offset: int, out: U8) -> U8:
@@ -83,12 +85,23 @@ class DirectFiles:
     def __del__(self) -> None:
         self.close()
 
-    def _file(self, path: Path) -> _File:
+    def _fill(self, path: Path, buffer: U8, offset: int, needed: int) -> None:
         with self._lock:
-            file = self._files.get(path)
-            if file is None:
-                file = self._files[path] = _File(path, self._direct)
-            return file
+            file = self._files.pop(path, None) or _File(path, self._direct)
+            self._files[path] = file  # the last is the one read last
+            file.readers += 1
+        try:
+            file.fill(buffer.data, offset, needed)
+        finally:
+            with self._lock:
+                file.readers -= 1
+                self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Those that were not read for longest, of more than may stay open."""
+        idle = [path for path, file in self._files.items() if not file.readers]
+        for path in idle[: max(0, len(self._files) - MOST_OPEN)]:
+            self._files.pop(path).close()
 
     def _buffer(self, nbytes: int) -> U8:
         buffer: U8 | None = getattr(self._local, "buffer", None)
@@ -103,6 +116,7 @@ class _File:
         self._buffered = open_file(path)
         self._direct = _open_direct(path) if direct else None
         self._refused = False
+        self.readers = 0  # threads that read it at this moment
 
     def fill(self, buffer: memoryview, offset: int, needed: int) -> None:
         """At least `needed` bytes from `offset` on, both buffer and offset being whole pages."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from colibri.hardware.descriptors import most_open
 from colibri.hardware.probe import Facts, facts
 from colibri.kernels.cpu import allowed_cpus
 
@@ -33,7 +33,7 @@ class Host:
     huge_pages: str | None  # always, madvise or never
     swap_bytes: int
     swap_used_bytes: int
-    open_files_limit: int | None  # None: no limit
+    open_files_limit: int | None  # to which a process may raise it; None: no limit
 
 
 def host(root: Path = Path("/")) -> Host:
@@ -50,7 +50,7 @@ def host(root: Path = Path("/")) -> Host:
         huge_pages=_chosen(_text(root / _HUGE_PAGES)),
         swap_bytes=swap.total,
         swap_used_bytes=swap.used,
-        open_files_limit=_open_files_limit(),
+        open_files_limit=most_open(),
     )
 
 
@@ -69,11 +69,6 @@ def _chosen(text: str | None) -> str | None:
     """Of "always [madvise] never" the one in brackets."""
     found = _CHOSEN.search(text or "")
     return found[1] if found else None
-
-
-def _open_files_limit() -> int | None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _text(file: Path) -> str | None:

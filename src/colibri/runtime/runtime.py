@@ -26,6 +26,7 @@ from colibri.layers.walk import with_walks
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
 from colibri.planner.budget import this_machine
+from colibri.planner.descriptors import allow_open_files
 from colibri.planner.forecast import Forecast, Rates, forecast
 from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
 from colibri.planner.threads import use_threads
@@ -77,6 +78,7 @@ class Runtime:
         self.container, self.config = container, config
         planes = self.planes = 2 if config.activations == "int8x2" else 1
         layers = main_layers(container.expert_layers())
+        allow_open_files(container.path, layers, len(config.mirror))
         log = self.usage = open_usage(config, container)
         self._popularity = popularity(log.counts())
         drives = open_drives(layers, [Path(name) for name in config.mirror])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from colibri.container.layerexperts import main_layers
 from colibri.errors import ReadError
+from colibri.planner.descriptors import needed
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
 
 _SLOW = 500e6  # bytes a second: what a SATA disk without moving parts reads
-_SPARE_FILES = 64
 
 
 def kind(case: Case) -> Sequence[Found]:
@@ -56,13 +57,14 @@ def speed(case: Case) -> Sequence[Found]:
 
 
 def open_files(case: Case) -> Sequence[Found]:
-    """Each file of experts stays open, for direct reads and for others."""
-    limit, files = case.machine.host.open_files_limit, len(case.model.weight_files)
-    needed = 2 * files + _SPARE_FILES
-    if limit is not None and limit < needed:
-        what = f"at most {limit} files may be open, and {needed} are needed"
-        return [failed(what, "ulimit -n", fix=f"ulimit -n {2 * needed}")]
-    return [passed(f"{needed} open files are needed, {limit or 'any number'} may be open")]
+    """Each file of experts stays open; the process raises its own limit as far as it may."""
+    layers = main_layers(case.model.container.expert_layers())
+    limit, least = case.machine.host.open_files_limit, needed(layers, len(case.config.mirror))
+    if limit is not None and limit < least:
+        what = f"at most {limit} files may be open, and {least} are needed"
+        fix = "raise the hard limit (ulimit -Hn, or LimitNOFILE= of a service)"
+        return [failed(what, "ulimit -Hn", fix=fix)]
+    return [passed(f"{least} open files are needed, {limit or 'any number'} may be open")]
 
 
 def writable(case: Case) -> Sequence[Found]:
