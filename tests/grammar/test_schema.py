@@ -68,7 +68,16 @@ def test_a_keyword_that_is_not_enforced_is_named_with_its_place(keyword: str) ->
         ({"type": "array", "items": [STRING]}, "/items is list"),
         ({"type": "object", "minProperties": 2}, "'minProperties' at the top: above 1"),
         ({"type": "string", "pattern": "(?=a)b"}, "look-ahead"),
-        ({"type": "string", "pattern": "(a"}, "unclosed group"),
+        ({"type": "string", "pattern": "(a"}, "'pattern' at the top: .*unclosed group"),
+        (
+            {"properties": {"good": {"pattern": "a"}, "b": {"pattern": "[z-a]"}}},
+            "'pattern' at /properties/b: ",
+        ),
+        (
+            {"type": "object", "patternProperties": {"(": True}},
+            "'patternProperties' at the top: .*unclosed group",
+        ),
+        ({"$defs": {"x": {"pattern": "*"}}, "$ref": "#/$defs/x"}, "'pattern' at /.defs/x"),
         ({"type": "string", "pattern": 5}, "'pattern' at the top: text expected"),
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "'oneOf'.*use anyOf"),
         ({"$schema": "http://json-schema.org/draft-04/schema#"}, "none of the drafts"),

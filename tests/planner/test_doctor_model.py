@@ -149,7 +149,14 @@ def test_eos_tokens_beyond_the_vocabulary_end_nothing(tiny):
     edit_json(tiny / "generation_config.json", eos_token_id=10**6)
     (found,) = look(tiny)["text.generation"]
     assert found.status == "fail"
+    assert found.where.endswith("generation_config.json")
     edit_json(tiny / "generation_config.json", eos_token_id=None)
+    for own in ({"eos_token_id": 10**6}, {"text_config": {"eos_token_id": [10**6]}}):
+        edit_json(tiny / "config.json", **own)
+        (found,) = look(tiny)["text.generation"]
+        assert found.status == "fail"
+        assert "/config.json" in found.where
+        edit_json(tiny / "config.json", **dict.fromkeys(own))
     (found,) = look(tiny)["text.generation"]
     assert found.status == "warn"
 

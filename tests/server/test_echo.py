@@ -72,3 +72,15 @@ def test_log_probabilities_of_the_answer(http: httpx2.Client) -> None:
     told = choice["logprobs"]
     assert "".join(told["tokens"]) == choice["text"]
     assert [len(top) for top in told["top_logprobs"]] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("prompt", ["F\N{CRAB}!G", "e\u0301 \u65e5\u672c."])
+def test_offsets_count_characters_however_many_tokens_make_one(
+    http: httpx2.Client, llm: LLM, prompt: str
+) -> None:
+    assert llm.tokenizer is not None
+    ids = llm.tokenizer.encode(prompt, True)
+    told = ask(http, prompt=prompt, echo=True, logprobs=0, max_tokens=0)["logprobs"]
+    begins = [len(llm.tokenizer.decode(ids[:n]).rstrip("\ufffd")) for n in range(len(ids))]
+    assert told["text_offset"] == begins
+    assert begins[-1] == len(prompt) - 1

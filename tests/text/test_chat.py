@@ -298,3 +298,17 @@ def test_a_developer_is_the_system() -> None:
         chat.render([says(r, "Brief."), *asked], ChatRequest()) for r in ("system", "developer")
     ]
     assert brief[0] == brief[1]
+
+
+@pytest.mark.parametrize("tail", ["<think>\n", "<think>"])
+def test_a_template_that_never_names_the_closing_tag(tmp_path: Path, tail: str) -> None:
+    """The model has been taught to write it all the same."""
+    source = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
+    source += "{% if add_generation_prompt %}" + tail + "{% endif %}"
+    (tmp_path / "chat_template.jinja").write_text(source)
+    chat = ChatFormat.load(tmp_path, "x")
+    assert chat is not None
+    prompt = chat.render([says("user", "Hello")], ChatRequest())
+    parser = chat.parser(prompt, ChatRequest())
+    parts = parser.push("Well.\n</think>\n\nHello!") + parser.finish()
+    assert (parts.reasoning, parts.text) == ("Well.", "Hello!")

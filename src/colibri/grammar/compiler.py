@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from colibri.errors import GrammarError
 from colibri.grammar.gbnf import gbnf_to_lark
+from colibri.grammar.keywords import refuse
 from colibri.grammar.lark import check_lark
 from colibri.grammar.messages import explained
 from colibri.grammar.regex import check_repeats, escaped
-from colibri.grammar.schema import read_schema
+from colibri.grammar.schema import patterns, read_schema
 from colibri.grammar.structure import Structure
 from colibri.grammar.vocabulary import Vocabulary
 
@@ -74,15 +75,34 @@ def compile_grammar(structure: Structure, vocabulary: Vocabulary) -> Grammar:
 
 def check_enforceable(schema: Mapping[str, Any]) -> None:
     """That a schema can be compiled, whatever the vocabulary; GrammarError names what cannot."""
+    read = read_schema(Structure.json_schema(schema).source)
+    if message := _refusal(read):
+        check_patterns(read)
+        raise GrammarError(f"json_schema: {explained(message)}")
+
+
+def check_patterns(schema: Any) -> None:
+    """That each pattern of a checked schema can be compiled; GrammarError says where the first
+    stands that cannot."""
+    sound: set[str] = set()
+    for keyword, at, pattern in patterns(schema):
+        if pattern not in sound and (message := _refusal({"type": "string", "pattern": pattern})):
+            refuse(keyword, at, explained(message))
+        sound.add(pattern)
+
+
+def _refusal(schema: Any) -> str:
+    """The compiler's; empty where it takes the schema."""
     from llguidance import LLMatcher, LLParserLimits
 
-    text = _schema(read_schema(Structure.json_schema(schema).source))
-    if message := LLMatcher.validate_grammar(text, limits=LLParserLimits(**_LIMITS)):
-        raise GrammarError(f"json_schema: {explained(message)}")
+    message: str = LLMatcher.validate_grammar(_schema(schema), limits=LLParserLimits(**_LIMITS))
+    return message
 
 
 def _check(matcher: LLMatcher, structure: Structure) -> None:
     if matcher.is_error():
+        if structure.kind == "json_schema":
+            check_patterns(read_schema(structure.source))  # the compiler names no place
         raise GrammarError(f"{structure.kind}: {explained(matcher.get_error())}")
 
 

@@ -50,6 +50,16 @@ def check_schema(schema: object) -> None:
         )
 
 
+def patterns(schema: object) -> Iterator[tuple[str, str, str]]:
+    """(keyword, place, regex) of all that a checked schema has."""
+    for at, node in _walk(schema, "", 0):
+        if isinstance(node, Mapping):
+            if "pattern" in node:
+                yield "pattern", at, node["pattern"]
+            for name in node.get("patternProperties", ()):
+                yield "patternProperties", at, name
+
+
 def _walk(schema: object, at: str, depth: int) -> Iterator[tuple[str, Schema]]:
     if depth > DEEPEST:
         raise GrammarError(f"json_schema: nested deeper than {DEEPEST} at {at[:80]}...")

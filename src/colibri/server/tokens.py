@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -32,10 +33,6 @@ class TokenNames:
         except UnicodeDecodeError:
             return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
-    def text(self, token_id: int) -> str:
-        raw = self.bytes_of(token_id)
-        return "" if raw is None else raw.decode(errors="replace")
-
 
 def chat_logprobs(entries: Iterable[Entry], names: TokenNames, top: int) -> Logprobs:
     def put(token_id: int, logprob: float) -> TopLogprob:
@@ -61,6 +58,7 @@ class TextLogprobsWriter:
     def __init__(self, names: TokenNames, offset: int = 0) -> None:
         self._names = names
         self._offset = offset
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
 
     def first(self, token_id: int) -> TextLogprobs:
         """The prompt's first token, which nothing predicts."""
@@ -81,8 +79,10 @@ class TextLogprobsWriter:
         )
 
     def _advance(self, token_id: int) -> int:
+        """Where the token's text begins. A character that several tokens make counts once, with the
+        last of them."""
         start = self._offset
-        self._offset += len(self._names.text(token_id))
+        self._offset += len(self._text.decode(self._names.bytes_of(token_id) or b""))
         return start
 
     def _top(self, entry: Entry) -> dict[str, float]:

@@ -101,7 +101,8 @@ class ChatFormat:
     def __init__(self, template: ChatTemplate, model_type: str, *, built_in: bool) -> None:
         self.template, self.model_type, self.built_in = template, model_type, built_in
         source = template.source
-        self.thinks = reasoning.CLOSE in source
+        # A template that begins a reasoning need not name the tag by which the model ends it.
+        self.thinks = reasoning.OPEN in source or reasoning.CLOSE in source
         self._switches = template.takes & _SWITCHES
         self.can_stop_thinking = bool(self._switches)
         self.takes_tools = "tools" in source

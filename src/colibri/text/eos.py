@@ -17,13 +17,27 @@ def eos_ids(
     field. A config with vision may name them in its text_config alone.
     """
     own = frozenset() if tokenizer is None else tokenizer.eos_ids
+    return own.union(*(ids for _, ids in _named(config, generation_config)))
+
+
+def named_in(
+    token: int, config: Mapping[str, object], generation_config: Mapping[str, object]
+) -> str:
+    """The file that has this id among those which end a text."""
+    named = _named(config, generation_config)
+    return next((name for name, ids in named if token in ids), "tokenizer_config.json")
+
+
+def _named(
+    config: Mapping[str, object], generation_config: Mapping[str, object]
+) -> list[tuple[str, frozenset[int]]]:
     text = config.get("text_config")
     sources = (
         ("config.json", config),
         ("config.json: text_config", text if isinstance(text, Mapping) else {}),
         ("generation_config.json", generation_config),
     )
-    return own.union(*(_listed(source.get("eos_token_id"), name) for name, source in sources))
+    return [(name, _listed(source.get("eos_token_id"), name)) for name, source in sources]
 
 
 def _listed(value: object, name: str) -> frozenset[int]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 from usage_kit import HALF_LIFE, SUBJECT, counted, usage_file
 
 from colibri.container.layerexperts import LayerExperts
@@ -75,6 +76,43 @@ def test_a_damaged_line_is_refused_and_the_others_count(tmp_path, lines, tokens,
     assert usage_file(path).read().problems == ()
     (aside,) = tmp_path.glob("u.*.old")
     assert aside.read_bytes() == data
+
+
+def resigned(line: bytes, old: bytes, new: bytes, seed: int) -> bytes:
+    """A line with other contents, and a signature that is right."""
+    body = line[:-18].replace(old, new)
+    assert body != line[:-18]
+    return body + b" " + xxhash.xxh3_64_hexdigest(body, seed).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "old", "new"),
+    [
+        (1, b'"selections":5', b'"selections":' + b"9" * 400),
+        (1, b'"selections":5', b'"selections":' + b"9" * 5000),
+        (1, b'"selections":5', b'"selections":-1'),
+        (1, b'"selections":5', b'"selections":9223372036854775807'),
+        (1, b'"layer":1', b'"layer":' + b"1" * 400),
+        (1, b"5.0", b"9" * 400),
+        (1, b"5.0", b"1e308"),
+        (1, b"5.0", b"-1.0"),
+        (0, b'"tokens":5', b'"tokens":' + b"9" * 400),
+        (0, b'"tokens":5', b'"tokens":-1'),
+        (0, b'"half_life_tokens":', b'"half_life_tokens":' + b"9" * 400),
+        (0, b'"saved_unix":', b'"saved_unix":' + b"9" * 30),
+        (0, b'"usage":1', b'"usage":' + b"1" * 400),
+    ],
+)
+def test_an_absurd_number_is_damage_whatever_its_signature(tmp_path, number, old, new):
+    seed = SUBJECT.seed if number else 0
+    lines = [*LINES]
+    lines[number] = resigned(LINES[number], old, new, seed)
+    (tmp_path / "u").write_bytes(b"".join(lines))
+    found = usage_file(tmp_path / "u").read()
+    assert found.problems
+    assert max(found.counts.selections.values()) == 5
+    after = usage_file(tmp_path / "u").add(counted(1))
+    assert after.counts.selections == {1: 6 if number != 1 else 1, 2: 6}
 
 
 @pytest.mark.parametrize(

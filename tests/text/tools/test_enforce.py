@@ -2,6 +2,7 @@
 with arguments that its schema allows."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -256,6 +257,14 @@ def test_marks_that_are_tokens_of_their_own_are_written_so(form: str) -> None:
         ({"type": "array"}, "arguments are an object"),
         ({"properties": {"a": {"type": "string", "format": "isbn"}}}, "'format'"),
         ({"properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}}}, "'oneOf'"),
+        (
+            {"properties": {"a": {"type": "string", "pattern": "(a"}}},
+            "'pattern' at /properties/a: .*unclosed group",
+        ),
+        (
+            {"properties": {"a": {"type": "array", "items": {"type": "string", "pattern": "["}}}},
+            "'pattern' at /properties/a/items: .*unclosed",
+        ),
     ],
 )
 @pytest.mark.parametrize("form", FORMS)
@@ -269,7 +278,7 @@ def test_a_schema_that_cannot_be_enforced(form: str, schema: Any, words: str) ->
     rules, [note] = call_rules(
         write_rules, [odd, fine], tokenizer().token_id, must=False, several=False
     )
-    assert words in note
+    assert re.search(words, note)
     body = written(form, "odd", a='"x y"').removeprefix("<tool_call>")
     at = grammars().matcher(AnswerForm(calls=rules))
     for token in tokenizer().encode("<tool_call>" + body, add_special_tokens=False):

@@ -8,7 +8,7 @@ from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, warned
 from colibri.sampling import SamplingParams
 from colibri.text.chat import ChatFormat, ChatRequest
-from colibri.text.eos import eos_ids
+from colibri.text.eos import eos_ids, named_in
 
 _SAMPLE = "Grüße, 世界!\n\tif x < 10: return [x] * 2"
 _CONVERSATION = (
@@ -65,5 +65,6 @@ def generation(case: Case) -> Sequence[Found]:
         return [warned("no token is named that ends an answer", where, fix=fix)]
     if len(beyond) == len(ends):
         what = f"eos_token_id {beyond[0]} is not in the model's vocabulary: answers would not end"
+        where = model.path / named_in(beyond[0], model.config, model.generation_config)
         return [failed(what, where, fix="take the file from the model's source again")]
     return [passed(f"valid; {len(ends)} tokens end an answer")]

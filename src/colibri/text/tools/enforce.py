@@ -5,6 +5,7 @@ from typing import Any
 
 from colibri.errors import GrammarError
 from colibri.grammar.answers import CallRules
+from colibri.grammar.compiler import check_patterns
 from colibri.grammar.schema import check_schema
 from colibri.grammar.structure import Structure
 from colibri.text.tools.base import OPEN
@@ -62,4 +63,5 @@ def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("properties") or not function.get("parameters"):
         schema.setdefault("additionalProperties", False)
     check_schema(schema)
+    check_patterns(schema)
     return schema
