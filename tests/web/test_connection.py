@@ -27,7 +27,7 @@ def test_a_model_that_loads_is_waited_for(browser: Browser, llm: LLM) -> None:
         page.get_by_text("The model is being loaded.").wait_for()
         page.get_by_label("Message", exact=True).fill("Hello")
         page.keyboard.press("Enter")
-        page.get_by_text("the model is being loaded; again in").wait_for()
+        page.get_by_text("the model is being loaded; trying again in").wait_for()
         held.set()
         page.get_by_role("article", name="Model").get_by_text("first token").wait_for()
         page.get_by_text("The model is being loaded.").wait_for(state="detached")

@@ -21,7 +21,7 @@ function Scales({ pinned }) {
     <dd class="row"><span>never used</span><span class="spacer"></span><span>used most</span></dd>
     <dt><span class="swatch flash"></span></dt>
     <dd>flash: selected just now</dd>
-    ${pinned > 0 && html`<dt><span class="swatch pin"></span></dt><dd>${`outlined: pinned (${count(pinned)})`}</dd>`}
+    ${pinned > 0 && html`<dt><span class="swatch pin"></span></dt><dd>${`${count(pinned)} pinned (outlined)`}</dd>`}
     <dt class="scale-bars"><span class="scale-evenness"></span></dt>
     <dd class="scale-bars">bar beside a layer: how evenly it uses its experts; 0: one does all, 1: all alike</dd>
   </dl>`;
