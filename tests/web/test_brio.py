@@ -151,7 +151,7 @@ def test_text_files_are_taken(visit: Watched, name: str) -> None:
         ("a.pdf", b"%PDF", "only text files are read here"),
         ("page.html", b"<p>", "not .html"),
         ("README", b"x", "a file without an ending"),
-        ("a.txt", b"\xff\xfe\x00x", "no text in UTF-8"),
+        ("a.txt", b"\xff\xfe\x00x", "not text in UTF-8"),
         ("b.txt", b"a\0b", "this is not text"),
         ("c.md", b" \n", "it is empty"),
         ("d.csv", b"x" * 8_000_001, "more than 8 MB"),
