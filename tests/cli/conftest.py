@@ -81,7 +81,7 @@ class FakeLLM:
         self._stats = Stats()
         self.counted: dict[str, int] = {}  # besides
 
-    def from_config(self, config: EngineConfig) -> FakeLLM:
+    def from_config(self, config: EngineConfig, *, text: bool = True) -> FakeLLM:
         self.configs.append(config)
         return self
 

@@ -20,7 +20,8 @@ from colibri.models.registry import family_for
 from colibri.planner.budget import Machine
 from colibri.planner.forecast import Rates, forecast
 from colibri.planner.model import ConvertedLayer
-from colibri.planner.plan import Plan, make_plan
+from colibri.planner.plan import PROCESS_BYTES, WORKING_BYTES, Plan, draft_plan, make_plan
+from colibri.text.tokenizermemory import TokenizerMemory
 
 GB = 10**9
 MACHINE = Machine(total_bytes=16 * GB, available_bytes=8 * GB, rss_bytes=60_000_000)
@@ -70,6 +71,49 @@ def test_three_bits_make_room_for_more_experts() -> None:
     assert other.disk_bytes_per_token < one.disk_bytes_per_token
     with pytest.raises(ConfigError, match=r"bf16.*coli convert"):
         plan_of(Made({0: made_layer(4096, scheme="bf16")}), cache_bits=3)
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+@pytest.mark.parametrize("context", [64, 4096])
+def test_whatever_is_at_least_the_least_fits(family: str, context: int) -> None:
+    def peak(nbytes: int) -> int:
+        container = open_container(golden.tiny(family), lambda c: family_for(c).weights_of(c))
+        config = EngineConfig(ram=f"{nbytes}B", context=context)
+        return draft_plan(config, container, sizes, 4096, 150_000, MACHINE, tokenizer).peak_bytes
+
+    sizes = dataclasses.replace(SIZES, activation_bytes=300_000, index_pool=4)
+    tokenizer = TokenizerMemory(50_000_000, 60_000_000)
+    least = peak(1)
+    for more in range(0, 60_000_000, 1_700_000):  # a longer chunk must not take what slots need
+        assert peak(least + more) <= least + more
+    assert peak(least - 1) == least
+
+
+def test_reading_a_tokenizer_may_be_the_peak() -> None:
+    small = widths(1000)
+    plain = make_plan(EngineConfig(context=64), small, SIZES, 4096, 128, MACHINE)
+    tokenizer = TokenizerMemory(50_000_000, 150_000_000, "of some entries")
+    plan = make_plan(EngineConfig(context=64), small, SIZES, 4096, 128, MACHINE, tokenizer)
+    assert plan.peak_bytes == PROCESS_BYTES + tokenizer.loading
+    assert sum(item.nbytes for item in plan.items()) == plan.peak_bytes
+    assert [item.name for item in plan.items()][-1] == "loading"
+    assert plan.slots == plain.slots
+    large = TokenizerMemory(50_000_000, 51_000_000)
+    plan = make_plan(EngineConfig(context=64), small, SIZES, 4096, 128, MACHINE, large)
+    assert plan.peak_bytes == plain.peak_bytes + 50_000_000
+
+
+def test_the_process_counts_alike_in_every_command() -> None:
+    peaks = {
+        make_plan(
+            EngineConfig(), widths(1000), SIZES, 4096, 128, Machine(16 * GB, 8 * GB, rss)
+        ).process_bytes
+        for rss in (48_000_000, 57_000_000, PROCESS_BYTES)
+    }
+    assert peaks == {PROCESS_BYTES + WORKING_BYTES}
+    grown = Machine(16 * GB, 8 * GB, 300_000_000)  # a program that holds data of its own
+    plan = make_plan(EngineConfig(), widths(1000), SIZES, 4096, 128, grown)
+    assert plan.process_bytes == 300_000_000 + WORKING_BYTES
 
 
 def test_slots_shrink_with_the_budget_and_never_break_it() -> None:

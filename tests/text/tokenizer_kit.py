@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 import colibri
+from colibri.text.pieces import byte_alphabet
 
 DEMO = Path(colibri.__file__).parent / "demo"
 
@@ -113,6 +115,26 @@ def words() -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0, "big": 1, "cat": 2}, "<unk>"))
     library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return library
+
+
+def write_large(directory: Path, entries: int, *, pairs: bool = True) -> Path:
+    """A byte-level tokenizer of so many entries: bytes, pairs of them, and triples. pairs: how its
+    merges are written."""
+    alphabet = list(byte_alphabet())
+    two = ((a, b) for a in alphabet for b in alphabet)
+    three = ((a + b, c) for a in alphabet[33:] for b in alphabet for c in alphabet)
+    made = list(islice(chain(two, three), entries - len(alphabet)))
+    tokens = dict.fromkeys([*alphabet, *(a + b for a, b in made)])
+    library = byte_level()
+    data = json.loads(library.to_str())
+    data["added_tokens"] = []
+    data["model"] |= {
+        "vocab": {token: i for i, token in enumerate(tokens)},
+        "merges": [[a, b] if pairs else f"{a} {b}" for a, b in made],
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "tokenizer.json").write_text(json.dumps(data, ensure_ascii=False), "utf-8")
+    return directory
 
 
 BUILDERS = {

@@ -56,15 +56,16 @@ def check_speaks(named: str | None, *, chat: bool) -> None:
         )
 
 
-def load(config: EngineConfig, *, quiet: bool, verbose: bool = False) -> Loaded:
-    """The caller closes `llm`. verbose: the whole plan is shown."""
+def load(config: EngineConfig, *, quiet: bool, verbose: bool = False, text: bool = True) -> Loaded:
+    """The caller closes `llm`. verbose: the whole plan is shown. text: whether more than token ids
+    is needed."""
     show_warnings()
     from colibri.cli.paths import model_path
     from colibri.llm import LLM
 
     model_path(config.model)
     begin = time.perf_counter()
-    llm = LLM.from_config(config)
+    llm = LLM.from_config(config, text=text)
     seconds = time.perf_counter() - begin
     if not quiet:
         _describe(llm, seconds, verbose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -98,7 +99,7 @@ def _show(document: Document, as_json: bool) -> None:
 def _refusal(document: Document) -> str:
     missing = document.least_bytes - document.budget_bytes
     return (
-        f"it does not fit: the least that works is {document.least_bytes / 1e6:,.0f} MB, "
+        f"it does not fit: the least that works is {math.ceil(document.least_bytes / 1e6):,} MB, "
         f"{missing / 1e6:,.0f} MB more than the budget; raise --ram, or lower --context, "
         "--trunk-bits, --prefill-chunk or --cache-experts as far as they are above their least"
     )

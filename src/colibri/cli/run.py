@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     Closing = Callable[[Stats, Answer, int], list[str]]
 
+_WITH_TEXT = frozenset(("stop", "structure"))  # of SamplingParams, also of an answer in token ids
+
 
 @click.command("run", cls=Grouped)
 @click.argument("prompt", required=False)
@@ -76,7 +78,8 @@ def command(
         check_writable("--stats-json", stats_json)
     if not ids:
         check_speaks(config.model, chat=chat)
-    loaded = load(config, quiet=quiet, verbose=verbose)
+    speaks = not ids or not _WITH_TEXT.isdisjoint(given)
+    loaded = load(config, quiet=quiet, verbose=verbose, text=speaks)
     closing = report.closing_lines if verbose else report.closing_line
     with loaded.llm as llm:
         params = with_given(llm.default_params, given)

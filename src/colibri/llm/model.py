@@ -28,13 +28,16 @@ from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
 from colibri.llm.files import model_directory, tokenizer_of
 from colibri.llm.scores import Normalize, Scores, Scoring
+from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates
+from colibri.planner.ofmodel import plan_of
 from colibri.planner.plan import Plan
 from colibri.routing.base import RouterFactory, own_router
 from colibri.runtime import Runtime, Stats, open_model
 from colibri.sampling import SamplingParams
-from colibri.text.eos import eos_ids
+from colibri.text.eos import eos_ids, read_eos
 from colibri.text.tokenizer import Tokenizer
+from colibri.text.tokenizermemory import NO_TOKENIZER, memory_of
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.chat import ChatFormat, ChatOptions
@@ -84,35 +87,43 @@ class LLM:
         cls,
         config: EngineConfig,
         *,
+        text: bool = True,
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
     ) -> Self:
-        """The same from an EngineConfig. `make_router` and `clock` are for measuring: they put
-        other routers in the place of the family's, and tell where the time goes."""
+        """The same from an EngineConfig. Without `text` no tokenizer is loaded, and only token ids
+        can be given. `make_router` and `clock` are for measuring: they put other routers in the
+        place of the family's, and tell where the time goes."""
         llm = cls.__new__(cls)
-        llm._open(config, make_router, clock)
+        llm._open(config, text, make_router, clock)
         return llm
 
     def _open(
         self,
         config: EngineConfig,
+        text: bool = True,
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
     ) -> None:
         self._path = model_directory(config.model)
         container = open_model(self._path, config)
-        self.tokenizer = tokenizer_of(self._path)
+        memory = memory_of(self._path) if text else NO_TOKENIZER
+        self.plan = plan_of(container, config, memory, this_machine())
+        self.tokenizer = tokenizer_of(self._path) if text else None
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
         with spread(config.numa) as nodes:
-            self._runtime = Runtime(container, config, make_router, clock)
+            self._runtime = Runtime(container, config, self.plan, make_router, clock)
         # The engine does not hold this object: closed or forgotten, its memory goes back at once.
         weakref.finalize(self, self._runtime.thread.close)
-        self.plan = self._runtime.plan
         self._asker = Asker(
             self._path,
             str(container.config.get("model_type")),
             self.tokenizer,
-            eos_ids(container.config, container.generation_config, self.tokenizer),
+            eos_ids(
+                container.config,
+                container.generation_config,
+                self.tokenizer or read_eos(self._path),
+            ),
             self.default_params,
             vocab_size=self._runtime.vocab_size,
             context=self.plan.context,

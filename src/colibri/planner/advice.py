@@ -11,6 +11,7 @@ from colibri.planner.budget import Machine
 from colibri.planner.forecast import Popularity, Rates, forecast
 from colibri.planner.model import AsConverted, Model, streamed_layers
 from colibri.planner.plan import Plan, draft_plan
+from colibri.text.tokenizermemory import NO_TOKENIZER, TokenizerMemory
 
 GB = 1_000_000_000
 _LEAST_GAIN = 0.01  # less is not worth a line
@@ -28,11 +29,18 @@ class Question:
     machine: Machine
     rates: Rates
     popularity: Popularity | None = None
+    tokenizer: TokenizerMemory = NO_TOKENIZER
 
     def plan(self) -> Plan:
         """Also one that does not fit."""
         return draft_plan(
-            self.config, self.model, self.sizes, self.max_positions, self.vocab, self.machine
+            self.config,
+            self.model,
+            self.sizes,
+            self.max_positions,
+            self.vocab,
+            self.machine,
+            self.tokenizer,
         )
 
 

@@ -20,10 +20,11 @@ from colibri.planner import rates
 from colibri.planner.advice import Question, advise
 from colibri.planner.budget import Machine, this_machine
 from colibri.planner.document import Document, ModelEntry, document
+from colibri.planner.elsewhere import machine_meant, use_what_is_here
 from colibri.planner.forecast import Rates, forecast
 from colibri.planner.model import AsConverted, Model, streamed_layers
-from colibri.planner.threads import use_threads
 from colibri.planner.usage import recorded_popularity
+from colibri.text.tokenizermemory import TokenizerMemory, memory_by_vocabulary, memory_of
 
 _READERS = 4  # to measure the disk with, where the setting leaves it open
 
@@ -46,14 +47,17 @@ def open_outline(path: Path, others: Sequence[Path] = ()) -> Container:
 
 
 def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Document:
-    """Also of a model that does not fit. Raises ConfigError; CapacityError only for a budget of
-    more than the machine has."""
+    """Also of a model that does not fit, and for a machine that has more than this one. Raises
+    ConfigError, and TokenizerError for a damaged tokenizer."""
     family = family_for(container.config)
     short, files = without_data(container)
     model = _model(container, wishes.scheme, bool(short))
     machine = this_machine()
-    notes = use_threads(config) + _on_mirrors(container, config, headers_only=bool(short))
-    question = _question(config, container.config, family, model, machine, wishes)
+    meant, notes = machine_meant(config, machine)
+    notes += use_what_is_here(config) + _on_mirrors(container, config, headers_only=bool(short))
+    question = _question(config, container.config, family, model, meant, wishes)
+    tokenizer = _tokenizer(container, question.vocab, headers_only=bool(short))
+    question = dataclasses.replace(question, tokenizer=tokenizer)
     plan = question.plan()
     plan = dataclasses.replace(plan, notes=plan.notes + notes)
     question = dataclasses.replace(
@@ -108,6 +112,13 @@ def _on_mirrors(
     else:
         open_drives(main_layers(container.expert_layers()), mirrors)
     return ("the forecast reads from the model's own drive alone: what a mirror adds is not in it",)
+
+
+def _tokenizer(container: Container, vocab: int, *, headers_only: bool) -> TokenizerMemory:
+    """A model that is not there yet will have one."""
+    if headers_only and not (container.path / "tokenizer.json").exists():
+        return memory_by_vocabulary(vocab)
+    return memory_of(container.path)
 
 
 def _question(

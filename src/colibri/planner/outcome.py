@@ -68,8 +68,7 @@ def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:
     used = _used_bytes(plan, run)
     spare = f"{max(0, plan.peak_bytes - used) / 1e6:,.1f} MB more not needed yet"
     asked = run.hits + run.misses
-    process = plan.process_bytes - WORKING_BYTES  # which is for what comes afterwards
-    loaded = process + plan.trunk_bytes + plan.embedding_bytes
+    loaded = _loaded_bytes(plan)
     speed = run.new_tokens / run.seconds if run.new_tokens and run.seconds else None
     return [
         Row("loaded", "bytes", loaded, run.loaded_rss_bytes, "process, trunk and embedding"),
@@ -85,10 +84,15 @@ def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:
     ]
 
 
+def _loaded_bytes(plan: Plan) -> int:
+    """Of this process: the plan's is as large as any that runs a model."""
+    return plan.rss_bytes + plan.tokenizer.held + plan.trunk_bytes + plan.embedding_bytes
+
+
 def _used_bytes(plan: Plan, run: Run) -> int:
     positions = min(run.prompt_tokens + run.new_tokens, plan.context)
     rows = min(run.prompt_tokens, plan.prefill_chunk)
-    fixed = plan.process_bytes + plan.trunk_bytes + plan.embedding_bytes
+    fixed = _loaded_bytes(plan) + WORKING_BYTES
     state = plan.state_bytes * positions // plan.context
     activations = plan.activation_bytes * rows // plan.prefill_chunk
     return fixed + state + activations + min(run.slots_bytes, plan.arena_bytes)

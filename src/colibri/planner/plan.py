@@ -2,6 +2,7 @@
 loaded."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,13 +16,18 @@ from colibri.models.family import Sizes
 from colibri.planner.budget import MB, Machine, resolve_budget
 from colibri.planner.model import LayerSizes, Model, kept_layers, streamed_layers
 from colibri.planner.trunk import EmbedBits, TrunkBits, bits_text, trunk_of
+from colibri.text.tokenizermemory import NO_TOKENIZER, TokenizerMemory
 
 DEFAULT_CONTEXT = 8192
 SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
 PAIR_BUFFER_BYTES = 64 * MB
-WORKING_BYTES = 16 * MB  # Python's own growth, thread stacks, load buffers
+WORKING_BYTES = 6 * MB  # Python's own growth, thread stacks, load buffers
+# Of a process with all of its libraries, a server's too: the same in every command, so that the
+# plan of one is the plan of all, unless whoever holds the model has taken more already.
+PROCESS_BYTES = 68 * MB
 LOGIT_ROWS = 16  # of a step whose logits exist at a time
 _PREFIXES = "of prompts and answers that ended, beside the context"
+_LOADING = "of the tokenizer's file, beyond what is needed once it is read"
 _LANDING = "experts as they are read, before they are cut to 3 bits, and for checking these"
 SAMPLING_BYTES = 28 + 4 * LOGIT_ROWS  # a vocabulary entry: probabilities, their order, logits
 
@@ -61,6 +67,8 @@ class Plan:
     cache_bits: CacheBits = "stored"
     prefix_bytes: int = 0  # for what ended sequences left, beside the context
     buffer_bytes: int = 0  # for experts on their way that do not stay as they are read
+    rss_bytes: int = 0  # what the process had when this was planned
+    tokenizer: TokenizerMemory = NO_TOKENIZER
     notes: tuple[str, ...] = ()  # what whoever reads the plan should know
 
     @property
@@ -69,9 +77,21 @@ class Plan:
 
     @property
     def peak_bytes(self) -> int:
-        fixed = self.process_bytes + self.trunk_bytes + self.embedding_bytes
+        return self._loaded_bytes + self.loading_bytes
+
+    @property
+    def _loaded_bytes(self) -> int:
+        """The most once everything is loaded."""
+        fixed = self.process_bytes + self.tokenizer.held + self.trunk_bytes + self.embedding_bytes
         fixed += self.state_bytes + self.prefix_bytes + self.activation_bytes
         return fixed + self.buffer_bytes + self.arena_bytes
+
+    @property
+    def loading_bytes(self) -> int:
+        """What the tokenizer takes beyond that while it is read: before anything else is loaded, so
+        this is above 0 only where all the rest is small."""
+        reading = self.process_bytes - WORKING_BYTES + self.tokenizer.loading
+        return max(0, reading - self._loaded_bytes)
 
     @property
     def fits(self) -> bool:
@@ -88,6 +108,7 @@ class Plan:
         tied = "" if self.head_bytes else ", which is the head too"
         return [
             Item("process", self.process_bytes, "Python, libraries and working buffers"),
+            Item("tokenizer", self.tokenizer.held, self.tokenizer.source),
             Item("trunk", self.trunk_bytes - self.head_bytes, f"at {bits}"),
             *([Item("head", self.head_bytes, f"at {bits}")] if self.head_bytes else []),
             Item("embedding", self.embedding_bytes, f"at {embed_bits}{tied}"),
@@ -108,6 +129,7 @@ class Plan:
                 self.arena_bytes,
                 f"{held} of {of} a layer, {len(self.slots)} layers{at_bits}{pinned}",
             ),
+            *([Item("loading", self.loading_bytes, _LOADING)] if self.loading_bytes else []),
         ]
 
     def lines(self) -> list[str]:
@@ -124,9 +146,10 @@ def make_plan(
     max_positions: int,
     vocab: int,
     machine: Machine,
+    tokenizer: TokenizerMemory = NO_TOKENIZER,
 ) -> Plan:
     """Raises CapacityError with the least that works where the budget does not suffice."""
-    plan = draft_plan(config, model, sizes, max_positions, vocab, machine)
+    plan = draft_plan(config, model, sizes, max_positions, vocab, machine, tokenizer)
     if not plan.fits:
         raise CapacityError(refusal(plan, shrinkable=model.stored_bits is None))
     return plan
@@ -139,6 +162,7 @@ def draft_plan(
     max_positions: int,
     vocab: int,
     machine: Machine,
+    tokenizer: TokenizerMemory = NO_TOKENIZER,
 ) -> Plan:
     """The same, also where it does not fit; its peak is then the least that works."""
     stored = streamed_layers(model)
@@ -148,22 +172,23 @@ def draft_plan(
     trunk = trunk_of(config, model)
     context = _context(config, max_positions)
     budget = resolve_budget(config.ram, machine)
-    process = machine.rss_bytes + WORKING_BYTES
+    process = max(machine.rss_bytes, PROCESS_BYTES) + WORKING_BYTES
     state = context * sizes.state_bytes + sizes.sequence_bytes
     prefixes = 0 if config.prefix_cache == "auto" else config.prefix_cache * sizes.state_bytes
-    room = budget.nbytes - process - trunk.nbytes - trunk.embedding_bytes - state - prefixes
-    chunk = min(config.prefill_chunk or context, context)
-    if config.prefill_chunk is None:
-        chunk = _chunk(room, context, sizes)
-    rows = max(chunk, LOGIT_ROWS)  # so many sequences may decode together
-    pairs = min(rows * sizes.pair_bytes, PAIR_BUFFER_BYTES)
-    activations = rows * sizes.activation_bytes + pairs + vocab * SAMPLING_BYTES
-    activations += sizes.index_bytes(rows, context)
+    fixed = process + tokenizer.held + trunk.nbytes + trunk.embedding_bytes + state + prefixes
+    room = budget.nbytes - fixed
     largest = max((layer.slot_bytes for layer in stored.values()), default=0)
     buffers = largest * buffer_count(config.readers, config.cache_bits)
     if checks_stored_bits(config.cache_bits, config.approx_check):
         buffers += shared_bytes({n: layer.slot_bytes for n, layer in stored.items()})
-    slots = _slots(config, layers, room - activations - buffers)
+    room -= buffers
+    rows = _Rows(sizes, vocab, context)
+    chunk = min(config.prefill_chunk or context, context)
+    if config.prefill_chunk is None:
+        least = _arena_of(_slots(config, layers, 0), layers)
+        chunk = _chunk(room + buffers, room - least, rows)
+    activations = rows.nbytes(chunk)
+    slots = _slots(config, layers, room - activations)
     cached = {n: CachedLayer(slots[n], e.num_experts, e.slot_bytes) for n, e in layers.items()}
     return Plan(
         budget_bytes=budget.nbytes,
@@ -188,6 +213,8 @@ def draft_plan(
         pin_bytes=pin_limits(config.pin, cached, sizes.experts_per_token).nbytes,
         cache_bits=config.cache_bits,
         buffer_bytes=buffers,
+        rss_bytes=machine.rss_bytes,
+        tokenizer=tokenizer,
         notes=budget.notes + _short_of_a_token(slots, layers, sizes.experts_per_token),
     )
 
@@ -200,10 +227,30 @@ def _context(config: EngineConfig, max_positions: int) -> int:
     return config.context or min(max_positions, DEFAULT_CONTEXT)
 
 
-def _chunk(spare: int, context: int, sizes: Sizes) -> int:
-    """A twentieth of what is left for activations: longer chunks read each expert less often."""
-    fitting = spare // 20 // sizes.activation_bytes if spare > 0 else 0
-    return max(min(fitting, LARGEST_CHUNK, context), min(SMALLEST_CHUNK, context))
+@dataclass(frozen=True)
+class _Rows:
+    """What a step takes beside weights and states."""
+
+    sizes: Sizes
+    vocab: int
+    context: int
+
+    def nbytes(self, chunk: int) -> int:
+        count = max(chunk, LOGIT_ROWS)  # so many sequences may decode together
+        pairs = min(count * self.sizes.pair_bytes, PAIR_BUFFER_BYTES)
+        rows = count * self.sizes.activation_bytes + self.sizes.index_bytes(count, self.context)
+        return rows + pairs + self.vocab * SAMPLING_BYTES
+
+
+def _chunk(spare: int, room: int, rows: _Rows) -> int:
+    """A twentieth of what is spare: longer chunks read each expert less often. At most what there
+    is room for beside the least number of slots: a larger budget never stops a plan from fitting.
+    """
+    least = min(SMALLEST_CHUNK, rows.context)
+    fitting = spare // 20 // rows.sizes.activation_bytes if spare > 0 else 0
+    most = max(min(fitting, LARGEST_CHUNK, rows.context), least)
+    beyond = bisect_left(range(least, most + 1), True, key=lambda chunk: rows.nbytes(chunk) > room)
+    return max(least, least + beyond - 1)
 
 
 def _slots(config: EngineConfig, layers: Mapping[int, LayerSizes], room: int) -> dict[int, int]:
@@ -219,6 +266,10 @@ def _slots(config: EngineConfig, layers: Mapping[int, LayerSizes], room: int) ->
     return {n: min(low, layer.num_experts) for n, layer in layers.items()}
 
 
+def _arena_of(slots: Mapping[int, int], layers: Mapping[int, LayerSizes]) -> int:
+    return sum(count * layers[n].slot_bytes for n, count in slots.items())
+
+
 def _arena(layers: Mapping[int, LayerSizes], count: int) -> int:
     return sum(min(count, layer.num_experts) * layer.slot_bytes for layer in layers.values())
 
@@ -227,8 +278,7 @@ def _short_of_a_token(
     slots: Mapping[int, int], layers: Mapping[int, LayerSizes], needed: int
 ) -> tuple[str, ...]:
     """That not even the experts of one token fit, and what is missing."""
-    held = sum(n * layers[layer].slot_bytes for layer, n in slots.items())
-    missing = _arena(layers, needed) - held
+    missing = _arena(layers, needed) - _arena_of(slots, layers)
     if all(slots[n] >= min(needed, layer.num_experts) for n, layer in layers.items()):
         return ()
     few = min(slots.values())

@@ -1,5 +1,6 @@
 """The plan as people read it."""
 
+import math
 from collections.abc import Iterator
 
 from colibri.hardware.neighbours import brief
@@ -42,7 +43,7 @@ def _model(d: Document) -> Iterator[str]:
 def _items(d: Document) -> Iterator[str]:
     for item in d.items:
         yield f"{item.name:<12}{item.bytes / MB:>10,.1f} MB  {item.reason}"
-    least = f"the least that works is {d.least_bytes / MB:,.0f} MB"
+    least = f"the least that works is {math.ceil(d.least_bytes / MB):,} MB"
     yield f"{'peak':<12}{d.peak_bytes / MB:>10,.1f} MB  {least}"
 
 

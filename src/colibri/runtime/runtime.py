@@ -25,10 +25,9 @@ from colibri.layers.traced import with_tracer
 from colibri.layers.walk import with_walks
 from colibri.models.loader import TrunkLoader
 from colibri.models.registry import family_for
-from colibri.planner.budget import this_machine
 from colibri.planner.descriptors import allow_open_files
 from colibri.planner.forecast import Forecast, Rates, forecast
-from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan, make_plan
+from colibri.planner.plan import LOGIT_ROWS, PAIR_BUFFER_BYTES, Plan
 from colibri.planner.threads import use_threads
 from colibri.planner.usage import popularity
 from colibri.routing.approximation import Approximation
@@ -63,6 +62,7 @@ class Runtime:
         self,
         container: Container,
         config: EngineConfig,
+        plan: Plan,
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
     ) -> None:
@@ -70,10 +70,8 @@ class Runtime:
         model_config = family.parse(container.config)
         self.vocab_size = model_config.vocab_size
         on_threads = use_threads(config)
-        sizes, positions = family.sizes(model_config), model_config.max_position_embeddings
-        self.plan: Plan = make_plan(
-            config, container, sizes, positions, self.vocab_size, this_machine()
-        )
+        sizes = family.sizes(model_config)
+        self.plan = plan
         self.wants_marks = sizes.sequence_bytes > 0  # its states cannot be cut anywhere
         self.container, self.config = container, config
         planes = self.planes = 2 if config.activations == "int8x2" else 1

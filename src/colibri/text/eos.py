@@ -1,13 +1,40 @@
 """The ids that end a text: the union of what config, generation_config and tokenizer name."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from colibri.errors import ConfigError
+from colibri.text.special import load_special_tokens
+from colibri.text.tokenizerfile import read_tokenizer_file
 
 
 class HasEos(Protocol):
-    eos_ids: frozenset[int]
+    @property
+    def eos_ids(self) -> frozenset[int]: ...
+
+
+@dataclass(frozen=True)
+class FileEos:
+    """Of a tokenizer that is not loaded."""
+
+    eos_ids: frozenset[int] = frozenset()
+
+
+def read_eos(directory: Path) -> FileEos:
+    """What the tokenizer in a model's directory would say; TokenizerError for a damaged one."""
+    path = directory / "tokenizer.json"
+    if not path.exists():
+        return FileEos()
+    special = load_special_tokens(directory)
+    if (token := special.named.get("eos_token")) is None:
+        return FileEos()
+    listed = (n for n, fields in special.added.items() if fields["content"] == token)
+    found = next(listed, None)
+    if found is None:
+        found = read_tokenizer_file(path).token_id(token)
+    return FileEos() if found is None else FileEos(frozenset((found,)))
 
 
 def eos_ids(

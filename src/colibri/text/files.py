@@ -1,5 +1,6 @@
 """Small text files beside a model, read whole, bounded, with damage named in words."""
 
+import codecs
 import stat
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from colibri.container.retry import described, of_storage, retried
 from colibri.errors import ReadError, TokenizerError
 
 MAX_BYTES = 256 * 2**20  # the largest tokenizer.json known is about 35 MB
+_PIECE = 1 << 20
 
 _SIGNS = (
     (b"version https://git-lfs", "a Git LFS pointer: fetch the real file with `git lfs pull`"),
@@ -57,20 +59,46 @@ def looks_like(data: bytes) -> str | None:
 
 
 def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
-    data = read_bytes(path, limit=limit)
+    return _text(read_bytes(path, limit=limit), path)
+
+
+def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
+    """A JSON object; TokenizerError names the file and the position of what is wrong."""
+    return _object(read_text(path, limit=limit), path, Any)
+
+
+def read_fields(path: Path, *, limit: int = MAX_BYTES) -> tuple[bytes, dict[str, msgspec.Raw]]:
+    """The same of a large one: its bytes, and its fields as they are written."""
+    data = read_bytes(path, limit=limit).removeprefix(codecs.BOM_UTF8)
+    _check_utf8(data, path)
+    return data, _object(data, path, msgspec.Raw)
+
+
+def _check_utf8(data: bytes, path: Path) -> None:
+    """In pieces: as one text it may take four times its bytes."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE], final=start + _PIECE >= len(data))
+    except UnicodeDecodeError:
+        _text(data, path)  # the same error, with its place in the whole
+
+
+def _text(data: bytes, path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{path}: not UTF-8 text at byte {error.start}") from None
 
 
-def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """A JSON object; TokenizerError names the file and the position of what is wrong."""
-    text = read_text(path, limit=limit)
+def _object(text: str | bytes, path: Path, of: Any) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(text)
+        raw = msgspec.json.decode(text, type=msgspec.Raw)
+        is_object = bytes(memoryview(raw)[:1]) == b"{"
+        value = msgspec.json.decode(raw, type=dict[str, of] if is_object else Any)
     except (msgspec.DecodeError, RecursionError) as error:
-        hint = "" if text.rstrip().endswith("}") else " (it seems to be cut off)"
+        cut_off = text[-64:].rstrip()[-1:] not in ("}", b"}")
+        hint = " (it seems to be cut off)" if cut_off else ""
         raise TokenizerError(f"{path}: not valid JSON: {error}{hint}") from None
     if not isinstance(value, dict):
         kind = type(value).__name__

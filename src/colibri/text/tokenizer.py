@@ -6,15 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import tokenizers
 
 from colibri.errors import TokenizerError
+from colibri.hardware.allocator import give_back
 from colibri.text.detokenizer import IncrementalDetokenizer
-from colibri.text.files import read_bytes, read_object
-from colibri.text.merges import complete_merges
 from colibri.text.pieces import PieceDecoder, compile_decoder
 from colibri.text.special import SpecialTokens, load_special_tokens
+from colibri.text.tokenizerfile import TokenizerFile, read_tokenizer_file, with_merges
 
 _OTHER_KINDS = ("tokenizer.model", "tiktoken.model", "vocab.json", "merges.txt", "tekken.json")
 _PIECE = 65536  # characters
@@ -55,18 +54,16 @@ class Tokenizer:
         path = directory / "tokenizer.json"
         if not os.path.lexists(path):
             raise TokenizerError(_absent(directory))
-        data = read_object(path)
-        if not isinstance(data.get("model"), dict):
-            raise TokenizerError(f"{path}: it has no model object; this is not a tokenizer's file")
-        _check_model(data["model"], path)
-        changed = complete_merges(data, path)
-        text = msgspec.json.encode(data) if changed else read_bytes(path)
-        library = _parse(text, path)
+        file = read_tokenizer_file(path)
+        _check_model(file)
+        library = _parse(with_merges(file))
         special = load_special_tokens(directory)
         _add_tokens(library, special, directory / "tokenizer_config.json")
-        pieces = compile_decoder(data.get("decoder"), str(path))
-        tokenizer = cls(library, pieces, special, _size(data["model"]["vocab"]))
+        pieces = compile_decoder(file.decoder, str(path))
+        tokenizer = cls(library, pieces, special, _size(library, file))
         tokenizer._check_bos(directory)
+        del file
+        give_back()  # what reading took is up to twice what is kept
         return tokenizer
 
     def encode(self, text: str, add_special_tokens: bool) -> list[int]:
@@ -206,18 +203,18 @@ def _absent(directory: Path) -> str:
     return f"{directory}: there is no tokenizer.json{hint}; copy it from the model's source"
 
 
-def _check_model(model: dict[str, Any], path: Path) -> None:
+def _check_model(file: TokenizerFile) -> None:
     """What the library would meet with a crash of the process instead of an error."""
-    prefix = model.get("continuing_subword_prefix")
-    if prefix and model.get("type") in (None, "BPE"):
+    prefix = file.field("continuing_subword_prefix")
+    if prefix and file.field("type") in (None, "BPE"):
         raise TokenizerError(
-            f"{path}: model.continuing_subword_prefix is {prefix!r}; only null is supported"
+            f"{file.path}: model.continuing_subword_prefix is {prefix!r}; only null is supported"
         )
 
 
-def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
-    with _refusals(f"{path}: the tokenizers library refuses it"):
-        library = tokenizers.Tokenizer.from_str(text.decode("utf-8-sig"))
+def _parse(file: TokenizerFile) -> tokenizers.Tokenizer:
+    with _refusals(f"{file.path}: the tokenizers library refuses it"):
+        library = tokenizers.Tokenizer.from_buffer(file.data)
     library.no_truncation()  # a training setting: it would cut prompts without a word
     library.no_padding()
     if getattr(library.model, "dropout", None):
@@ -225,9 +222,13 @@ def _parse(text: bytes, path: Path) -> tokenizers.Tokenizer:
     return library
 
 
-def _size(vocab: dict[str, int] | list[Any]) -> int:
-    """Of a vocabulary that the library has accepted. (Its own get_vocab takes longer.)"""
-    return max(vocab.values(), default=-1) + 1 if isinstance(vocab, dict) else len(vocab)
+def _size(library: tokenizers.Tokenizer, file: TokenizerFile) -> int:
+    """One more than the largest id of the model. Its vocabulary as Python objects, which would
+    leave memory behind, is made only where ids are left out."""
+    model, count = library.model, library.get_vocab_size(with_added_tokens=False)
+    if all(model.id_to_token(i) is not None for i in range(count)):
+        return count
+    return file.largest_id() + 1
 
 
 def _add_tokens(library: tokenizers.Tokenizer, special: SpecialTokens, path: Path) -> None:

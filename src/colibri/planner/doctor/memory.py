@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from colibri.planner.budget import MB, Machine, named
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, passed, warned
-from colibri.planner.plan import make_plan
+from colibri.planner.ofmodel import plan_of
+from colibri.text.tokenizermemory import memory_of
 
 _LITTLE_BYTES = 1_000 * MB
 _SWAPPED_SHARE = 0.2
@@ -18,14 +19,8 @@ def plan(case: Case) -> Sequence[Found]:
     """The model fits into the budget, with at least one token's experts a layer."""
     facts, container, config = case.machine.host.facts, case.model.container, case.model.parsed
     total = min(facts.memory_bytes, facts.cgroup_memory_bytes or facts.memory_bytes)
-    made = make_plan(
-        case.config,
-        container,
-        case.model.family.sizes(config),
-        config.max_position_embeddings,
-        config.vocab_size,
-        Machine(total, facts.usable_bytes, case.machine.rss_bytes, case.machine.neighbours),
-    )
+    machine = Machine(total, facts.usable_bytes, case.machine.rss_bytes, case.machine.neighbours)
+    made = plan_of(container, case.config, memory_of(case.model.path), machine)
     few = min(made.slots.values(), default=0)
     of = max(made.experts_per_layer.values(), default=0)
     needed = getattr(config, "num_experts_per_tok", 0)
