@@ -328,6 +328,29 @@ def test_the_constructor_checks_too(fields: dict[str, Any]) -> None:
         EngineConfig(**fields)
 
 
+@pytest.mark.parametrize("text", ["", ",", "/a,", ",/a", "/a,,/b", " , /a"])
+@pytest.mark.parametrize("field", ["model_dirs", "mirror", "cors_origin", "allowed_host"])
+def test_an_empty_part_of_a_list_is_refused(field: str, text: str) -> None:
+    kind = EngineConfig if field in ("model_dirs", "mirror") else ServerConfig
+    text = text.replace(",", ";") if field == "mirror" else text
+    with pytest.raises(ConfigError, match=f"--{field.replace('_', '-')}: .*empty.*leave it out"):
+        kind.resolve(environ={}, file=None, **{field: text})
+    with pytest.raises(ConfigError, match="has an empty part"):
+        kind.resolve(environ={}, file=None, **{field: ("a", text and "")})
+
+
+def test_a_path_begins_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "config.toml"
+    file.write_text('usage = "~/u"\nmodel_dirs = ["~/a", "/b"]\n')
+    config = resolve({"COLI_MODEL": "~/m", "COLI_MIRROR": "~/x;./~"}, file, trace="~/t")
+    home = str(tmp_path)
+    assert (config.model, config.usage, config.trace) == (f"{home}/m", f"{home}/u", f"{home}/t")
+    assert (config.model_dirs, config.mirror) == ((f"{home}/a", "/b"), (f"{home}/x", "./~"))
+    assert EngineConfig(model="~/m", mirror=("~/x",)).mirror == (f"{home}/x",)
+    assert default_file({"COLI_CONFIG": "~/c.toml"}) == tmp_path / "c.toml"
+
+
 def test_unknown_flag_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown setting 'frob'"):
         resolve(frob=1)

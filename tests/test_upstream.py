@@ -20,6 +20,7 @@ from colibri.errors import ConfigError
 from colibri.sampling import SamplingParams
 
 ON = {"COLI_UPSTREAM": "1"}
+FIELDS = ("temperature", "max_tokens", "seed")
 
 # The variables that the C engine's own pages name for the features of its command line.
 SURVEYED = set(
@@ -57,16 +58,18 @@ def test_a_variable_means_one_thing() -> None:
     ],
 )
 def test_sampling(environ: dict[str, str], expected: dict[str, float]) -> None:
-    given = sampling_from(environ | ON)
+    given = {field: value for field, (_, value) in sampling_from(environ | ON, FIELDS).items()}
     assert given == expected
     SamplingParams(**given)  # type: ignore[arg-type]
-    assert sampling_from(environ) == ({"temperature": 0.5} if environ.get("COLI_TEMP") else {})
+    unasked = {"temperature": ("COLI_TEMP", 0.5)} if environ.get("COLI_TEMP") else {}
+    assert sampling_from(environ, FIELDS) == unasked
 
 
 @pytest.mark.parametrize("environ", [{"COLI_TEMP": "hot"}, {"SEED": "x"} | ON, {"NGEN": "5s"} | ON])
 def test_a_number_that_is_none_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r": '\w+' is not a number"):
-        sampling_from(environ)
+        sampling_from(environ, FIELDS)
+    assert sampling_from(environ, []) == {}  # what a flag wins over is not read
 
 
 def test_what_is_taken_is_known() -> None:

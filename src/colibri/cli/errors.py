@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from colibri import errors
@@ -40,7 +42,19 @@ def exit_code_of(kind: type[BaseException]) -> int:
 
 def message(error: BaseException) -> str:
     """The text after "coli: error: "; a few errors of our own have lines of detail."""
-    return terminal.harmless(_text(error))
+    text = _text(error)
+    if isinstance(error, errors.ColibriError) and (origin := _origin(text)) is not None:
+        text += f" ({origin} says so)"
+    return terminal.harmless(text)
+
+
+def _origin(text: str) -> str | None:
+    from colibri.config.origins import origin_of
+
+    try:
+        return origin_of(text, os.environ)
+    except errors.ConfigError:  # then it is most likely what the text is about
+        return None
 
 
 def _text(error: BaseException) -> str:

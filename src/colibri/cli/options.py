@@ -210,9 +210,7 @@ def _resolve(flags: Mapping[str, Any]) -> EngineConfig:
 def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
     """What was given of SamplingParams' fields, taken out of the mapping."""
     own = {field: flags.pop(field) for field, _, _ in SAMPLING}
-    _say_taken(own)
-    given: dict[str, Any] = sampling_from(os.environ)
-    given |= {field: value for field, value in own.items() if value is not None}
+    given = _numbers(own)
     if biases := flags.pop("logit_bias"):
         given["logit_bias"] = dict(_bias(text) for text in biases)
     if stops := flags.pop("stop"):
@@ -228,19 +226,30 @@ def take_sampling(flags: dict[str, Any]) -> dict[str, Any]:
 def take_defaults(flags: dict[str, Any]) -> dict[str, Any]:
     """The same of default_options."""
     own = {field: flags.pop(field) for field, _, _ in _DEFAULTS}
-    _say_taken(own)
-    given = {name: value for name, value in sampling_from(os.environ).items() if name in own}
-    given |= {field: value for field, value in own.items() if value is not None}
+    given = _numbers(own)
     _check(given)
     return given
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def _numbers(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What these flags say, and the C engine's variables where they say nothing."""
+    _say_taken(own)
+    given = {field: value for field, value in own.items() if value is not None}
+    for field, (name, value) in sampling_from(os.environ, own.keys() - given.keys()).items():
+        _check({field: value}, f"{name}: ")
+        given[field] = value
+    return given
+
+
+def _check(given: Mapping[str, Any], origin: str = "") -> None:
     """Before a model is loaded, which may take minutes."""
     if given:
         from colibri.sampling import SamplingParams
 
-        SamplingParams(**given)
+        try:
+            SamplingParams(**given)
+        except ConfigError as error:
+            raise ConfigError(f"{origin}{error}", error.field) from None
 
 
 def with_given(defaults: SamplingParams, given: Mapping[str, Any]) -> SamplingParams:

@@ -113,7 +113,10 @@ class EngineConfig:
             if value is None and field.default is None:
                 continue
             setting = BY_FIELD[field.name]
-            if setting.read(value, field.name) != value:
+            read = setting.read(value, field.name)
+            if setting.names_files:
+                object.__setattr__(self, field.name, read)  # ~ is expanded
+            elif read != value:
                 raise ConfigError(f"{field.name}: {shown(value)}; give {setting.form}")
 
     @classmethod
@@ -144,7 +147,7 @@ def asked_for(
 def default_file(environ: Mapping[str, str]) -> Path | None:
     """COLI_CONFIG (must exist), else colibri/config.toml in the user's config directory if any."""
     if named := environ.get("COLI_CONFIG"):
-        return Path(named)
+        return Path(named).expanduser()
     folder = user_folder(environ)
     path = folder / "config.toml" if folder else None
     # Also none where it may not be looked for: the home of another user, in a container.

@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from colibri.config.settings import BY_FIELD, Setting
-from colibri.config.settings.forms import choice, whole
+from colibri.config.settings.forms import choice, parts, whole
 from colibri.config.sizes import parse_bytes, shown
 from colibri.config.sources import gather
 from colibri.errors import ConfigError
@@ -42,10 +42,7 @@ def _model_id(value: object) -> str:
 
 def _several(parse: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
     def parse_all(value: object) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, list | tuple):
-            parts = [value]
-        return tuple(parse(part) for part in parts if part != "")
+        return tuple(parse(part) for part in parts(value, ","))
 
     return parse_all
 
@@ -53,8 +50,8 @@ def _several(parse: Callable[[object], str]) -> Callable[[object], tuple[str, ..
 def _origin(value: object) -> str:
     text = str(value).strip()
     try:
-        parts = urlsplit(text)
-        fits = bool(parts.scheme and parts.netloc) and text == f"{parts.scheme}://{parts.netloc}"
+        url = urlsplit(text)
+        fits = bool(url.scheme and url.netloc) and text == f"{url.scheme}://{url.netloc}"
     except ValueError:  # http://[ and the like
         fits = False
     if not fits:

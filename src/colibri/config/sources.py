@@ -29,16 +29,28 @@ def gather(
     ConfigError naming the flag, variable or file key, and what it may be.
     """
     _check_flags(table, flags)
+    found = sourced(table, elsewhere, environ, file, flags)
+    return {field: table[field].read(value, origin) for field, (value, origin) in found.items()}
+
+
+def sourced(
+    table: Table,
+    elsewhere: Collection[str],
+    environ: Mapping[str, str],
+    file: Path | None,
+    flags: Mapping[str, object],
+) -> dict[str, tuple[object, str]]:
+    """The same before it is read: field -> what is given, and by which flag, variable or key."""
     from_file = _from_file(table, elsewhere, file)
-    values: dict[str, Any] = {}
+    found: dict[str, tuple[object, str]] = {}
     for field, setting in table.items():
         if (value := flags.get(field)) is not None:
-            values[field] = setting.read(value, setting.flag)
+            found[field] = value, setting.flag
         elif (variable := _variable(setting, environ)) is not None:
-            values[field] = setting.read(variable[1], variable[0])
+            found[field] = variable[1], variable[0]
         elif field in from_file:
-            values[field] = setting.read(from_file[field], f"{file}: {field}")
-    return values
+            found[field] = from_file[field], f"{file}: {field}"
+    return found
 
 
 def near(name: str, known: Collection[str]) -> str:

@@ -7,7 +7,7 @@ The first name of a setting stands with it (`Setting.upstream`), the others here
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from colibri.config.settings import SETTINGS, Setting, Upstream
@@ -124,16 +124,14 @@ def set_for(setting: Setting, environ: Mapping[str, str]) -> Upstream | None:
     return next(names, None)
 
 
-def sampling_from(environ: Mapping[str, str]) -> dict[str, float]:
-    """Fields of SamplingParams that the C engine's variables give. Raises ConfigError."""
-    return {field: value for field, (_, value) in _sampling(environ).items()}
-
-
-def _sampling(environ: Mapping[str, str]) -> dict[str, tuple[str, float]]:
-    """Field -> the variable that gives it, and what it gives."""
+def sampling_from(
+    environ: Mapping[str, str], unset: Collection[str]
+) -> dict[str, tuple[str, float]]:
+    """The unset fields of SamplingParams that the C engine's variables give: field -> variable and
+    value. What loses to a flag is not read. Raises ConfigError."""
     given: dict[str, tuple[str, float]] = {}
     for name in SAMPLING_NAMES:
-        if name.field in given or not counts(name.env, environ):
+        if name.field in given or name.field not in unset or not counts(name.env, environ):
             continue
         if (value := name.read(environ)) is not None:
             given[name.field] = (name.env, value)
@@ -146,7 +144,7 @@ def taken(environ: Mapping[str, str], flags: Mapping[str, object]) -> list[tuple
     unset = {field for field, value in flags.items() if value is None}
     settings = [s for s in SETTINGS if s.field in unset and not environ.get(s.env)]
     pairs = [(u.env, s.flag) for s in settings if (u := set_for(s, environ)) is not None]
-    sampling = [(f, name) for f, (name, _) in _sampling(environ).items() if f in unset]
+    sampling = [(f, name) for f, (name, _) in sampling_from(environ, unset).items()]
     return pairs + [(name, "--" + field.replace("_", "-")) for field, name in sampling]
 
 

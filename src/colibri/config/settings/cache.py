@@ -50,6 +50,7 @@ ROWS: tuple[Setting, ...] = (
         "auto, off or a file",
         "Where to remember which experts are used; auto: .coli_usage beside the model.",
         auto_off_or_path,
+        names_files=True,
     ),
     Setting(
         "usage_half_life",

@@ -18,19 +18,27 @@ def path(value: object) -> str:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else ""
     if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigError(f"{shown(value)} is not a path")
-    return text
+    return os.path.expanduser(text)  # no shell does it for a variable, a file or --model=~/x
+
+
+def parts(value: object, separators: str) -> list[object]:
+    """A list, or a text with the first of the separators that occurs between its parts. An empty
+    part is a slip, as of a variable that is not set, and never nothing."""
+    if isinstance(value, str):
+        found = next((s for s in separators if s in value), separators[0])
+        value = [part.strip() for part in value.split(found)]
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    if "" in listed:
+        empty = "is empty" if len(listed) == 1 else f"has an empty part: {shown(value)}"
+        raise ConfigError(f"{empty}; leave it out")
+    return listed
 
 
 def paths(separators: str) -> Callable[[object], tuple[str, ...]]:
-    """Several paths; in a text the first of the separators that occurs stands between them."""
+    """Several paths."""
 
     def parse(value: object) -> tuple[str, ...]:
-        if isinstance(value, str):
-            found = next((s for s in separators if s in value), separators[0])
-            value = [part.strip() for part in value.split(found)]
-        if not isinstance(value, list | tuple):
-            value = [value]
-        return tuple(path(part) for part in value if part != "")
+        return tuple(path(part) for part in parts(value, separators))
 
     return parse
 

@@ -57,6 +57,7 @@ ROWS: tuple[Setting, ...] = (
         "directories, a comma between them",
         "Further directories with files of the model; each file is in one of them.",
         paths(";,"),
+        names_files=True,
     ),
     Setting(
         "mirror",
@@ -64,6 +65,7 @@ ROWS: tuple[Setting, ...] = (
         "Copies of the model's experts, on other drives, to read from too; may be repeated.",
         paths(";"),
         Upstream("COLI_MODEL_MIRROR", same),
+        names_files=True,
     ),
     Setting(
         "disk_weights",

@@ -12,6 +12,7 @@ ROWS: tuple[Setting, ...] = (
         "directory or ORG/NAME",
         "Model: converted, or a checkpoint as downloaded; ORG/NAME: one in Hugging Face's cache.",
         path,
+        names_files=True,
     ),
     Setting(
         "ram",
@@ -56,5 +57,6 @@ ROWS: tuple[Setting, ...] = (
         "auto, off or a file",
         "Settings that `coli tune` found for a model; auto: those for this model on this machine.",
         auto_off_or_path,
+        names_files=True,
     ),
 )

@@ -37,6 +37,7 @@ ROWS: tuple[Setting, ...] = (
         "file",
         "Record which experts every token goes to, for coli replay and coli bench.",
         path,
+        names_files=True,
     ),
     Setting(
         "trace_logits",

@@ -27,6 +27,7 @@ class Setting:
     help: str
     parse: Callable[[object], Any]
     upstream: Upstream | None = None
+    names_files: bool = False  # it has a path, or several
 
     @property
     def flag(self) -> str:
