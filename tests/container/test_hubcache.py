@@ -80,7 +80,9 @@ def test_the_snapshot_is_the_one_that_main_names(hub: Path) -> None:
     (hub / "models--a--b" / "refs" / "main").write_text("3" * 40)
     with pytest.raises(ContainerError, match=r"names 3{40}, which is not there"):
         located("a/b", environ(hub))
-    assert list(hub_models(environ(hub))) == []
+    (found,) = hub_models(environ(hub))
+    assert (found.id, found.path) == ("a/b", hub / "models--a--b")
+    assert "which is not there" in str(found.problem)
 
 
 def test_a_download_without_a_snapshot(hub: Path) -> None:

@@ -19,6 +19,7 @@ COMMAND_GROUPS: dict[str, dict[str, str]] = {
         "stop": "End the server on a port.",
     },
     "Models": {
+        "list": "List the models on this machine, and whether they run here.",
         "info": "Say what a model is, without loading it.",
         "plan": "Say what a model would take of memory, and how fast it would be.",
         "convert": "Convert a checkpoint, so that its experts load fast.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from colibri.container.files import shown
+from colibri.container.files import list_names, shown
 from colibri.container.jsonfile import read_json
-from colibri.errors import UnsupportedModelError
+from colibri.errors import ContainerError, UnsupportedModelError
 
 _FOREIGN = {
     ".gguf": "GGUF",
@@ -16,6 +16,18 @@ _FOREIGN = {
     ".pth": "PyTorch's",
 }
 _ADAPTER = "adapter_config.json"
+
+
+def check_is_model(directory: Path) -> None:
+    """Raises for anything but a directory with a config.json, and says what it is instead."""
+    if directory.suffix.lower() == ".gguf":
+        refuse_foreign(directory.parent, [directory.name])
+    names = list_names(directory)
+    if "config.json" not in names:
+        refuse_foreign(directory, names)
+        raise ContainerError(
+            f"{directory}: holds no config.json, so it is not the directory of a model"
+        )
 
 
 def refuse_foreign(directory: Path, names: Iterable[str]) -> None:

@@ -24,7 +24,8 @@ _COMMIT_BYTES = 200
 @dataclass(frozen=True)
 class HubModel:
     id: str  # ORG/NAME
-    path: Path  # the snapshot that it means here
+    path: Path  # the snapshot that it means here; with a problem the whole model's
+    problem: str | None = None  # why it means none
 
 
 def hub_folder(environ: Mapping[str, str]) -> Path | None:
@@ -42,7 +43,8 @@ def hub_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def hub_models(environ: Mapping[str, str]) -> Iterator[HubModel]:
-    """The models of the cache that have a snapshot, by name. What cannot be read is not there."""
+    """The models of the cache by name, also those of which no snapshot can be told. Raises
+    ContainerError for a cache that cannot be read."""
     folder = hub_folder(environ)
     if folder is None or not folder.is_dir():
         return
@@ -52,8 +54,8 @@ def hub_models(environ: Mapping[str, str]) -> Iterator[HubModel]:
             continue
         try:
             yield HubModel(model_id, _snapshot(folder / name))
-        except ContainerError:
-            continue
+        except ContainerError as error:
+            yield HubModel(model_id, folder / name, str(error))
 
 
 def hub_id(path: Path) -> str | None:
