@@ -27,7 +27,7 @@ from colibri.cli.talk.backend import Backend, Wishes
 from colibri.cli.talk.conversation import Conversation
 from colibri.cli.talk.loop import answer_lines, talk
 from colibri.cli.talk.screen import Look
-from colibri.config import SETTINGS
+from colibri.config import SETTINGS, key_for
 from colibri.errors import ConfigError
 
 
@@ -108,7 +108,7 @@ def _attached(url: str, api_key: str | None, *, quiet: bool) -> Backend:
     from colibri.cli.talk.attached import Attached
     from colibri.cli.talk.http import Client
 
-    backend = Attached(Client(url, api_key or os.environ.get("COLI_API_KEY") or None))
+    backend = Attached(Client(url, key_for(api_key, os.environ)))
     if not quiet:
         terminal.say(terminal.harmless(backend.line))
     return backend

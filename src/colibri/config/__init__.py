@@ -15,7 +15,7 @@ from colibri.config.engine import (
     usage_of,
     user_folder,
 )
-from colibri.config.server import SERVER_BY_FIELD, SERVER_SETTINGS, ServerConfig
+from colibri.config.server import SERVER_BY_FIELD, SERVER_SETTINGS, ServerConfig, key_for
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES, SETTINGS, Setting, Upstream
 from colibri.config.sizes import SIZE_FORMS, parse_bytes
 
@@ -34,6 +34,7 @@ __all__ = [
     "asked_for",
     "cpu_of",
     "default_file",
+    "key_for",
     "parse_bytes",
     "state_folder",
     "unknown_variables",

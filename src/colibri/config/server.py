@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import urlsplit
 
 from colibri.config.settings import BY_FIELD, Setting
@@ -26,11 +26,14 @@ def _address(value: object) -> str:
     return text
 
 
-def _key(value: object) -> str:
+def api_key(value: object) -> str:
+    """The key of a server, as it takes one and as a client gives it."""
     text = value if isinstance(value, str) else ""
     # Spaces at its ends are lost on the way: no client could give such a key.
     if not text or text != text.strip() or not (text.isascii() and text.isprintable()):
-        raise ConfigError("an API key is printable ASCII, without spaces at its ends")
+        raise ConfigError(
+            "an API key is one or more printable ASCII characters, without spaces at its ends"
+        )
     return text
 
 
@@ -86,7 +89,7 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
         "text",
         "Key that clients must send, except for /health/live; better given as a variable, since "
         "others on this machine see flags.",
-        _key,
+        api_key,
     ),
     Setting(
         "cors_origin",
@@ -158,3 +161,12 @@ class ServerConfig:
     ) -> ServerConfig:
         """As EngineConfig.resolve."""
         return cls(**gather(SERVER_BY_FIELD, BY_FIELD, environ, file, flags))
+
+
+def key_for(flag: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key for somebody else's server, by flag or variable, checked. None: none is given."""
+    setting = SERVER_BY_FIELD["api_key"]
+    if flag is not None:
+        return cast(str, setting.read(flag, setting.flag))
+    text = environ.get(setting.env)
+    return cast(str, setting.read(text, setting.env)) if text else None

@@ -254,10 +254,23 @@ def test_the_command(coli: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> No
         (["--attach", "http://x", "--ram", "9GB"], "--ram does not go with --attach"),
         (["--attach", "http://x", "-m", "dir"], "--model does not go with --attach"),
         (["--api-key", "x"], "--api-key is for --attach"),
-        (["--attach", "http://x", "--api-key", "a\nb"], "--api-key: printable"),
+        (["--attach", "http://x", "--api-key", "a\nb"], "--api-key: an API key is"),
     ],
 )
 def test_flags_that_do_not_go_together(coli: Any, flags: list[str], words: str) -> None:
     outcome = coli("chat", *flags)
     assert outcome.code == 2
     assert words in outcome.err
+
+
+@pytest.mark.parametrize("key", ["", " ", " key", "key ", "a\nb", "schlüssel"])
+def test_one_rule_for_keys(coli: Any, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server takes no key that a client cannot give, nor the other way round."""
+    served = coli("serve", "--api-key", key)
+    asked = coli("chat", "--attach", "http://127.0.0.1:9", "--api-key", key)
+    assert served.code == asked.code == 2
+    assert served.err == asked.err
+    assert "--api-key: an API key is" in asked.err
+    monkeypatch.setenv("COLI_API_KEY", key)
+    asked = coli("chat", "--attach", "http://127.0.0.1:9")
+    assert ("COLI_API_KEY: an API key is" in asked.err) == bool(key)  # an empty one is unset

@@ -34,8 +34,8 @@ class Event:
 
 
 class Client:
-    """url: with or without a /v1 at its end. notice: what our server does otherwise than the last
-    request asked."""
+    """url: with or without a /v1 at its end. api_key: as `config.key_for` has checked it. notice:
+    what our server does otherwise than the last request asked."""
 
     def __init__(self, url: str, api_key: str | None) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
@@ -51,8 +51,6 @@ class Client:
         self.notice = ""
         self._headers = {"Content-Type": "application/json", "User-Agent": "coli-chat"}
         if api_key is not None:
-            if not (api_key.isascii() and api_key.isprintable()):
-                raise ConfigError("--api-key: printable ASCII characters expected")
             self._headers["Authorization"] = f"Bearer {api_key}"
 
     def get(self, path: str) -> dict[str, Any]:
