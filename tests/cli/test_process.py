@@ -63,8 +63,7 @@ def test_interrupt_while_the_prompt_is_read() -> None:
     prompt = "word " * 1500
     process = start("run", "--cache-experts", "1", "--prefill-chunk", "1", prompt)
     assert process.stderr is not None
-    while b"(loaded in " not in process.stderr.readline():
-        pass
+    assert any(b"(loaded in " in line for line in iter(process.stderr.readline, b""))
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
     assert (code, out) == (130, b"")

@@ -209,6 +209,37 @@ def test_a_model_does_not_steer_the_terminal() -> None:
         leave(person)
 
 
+def test_a_paste_is_text_and_stays_so_when_recalled(tmp_path: Path) -> None:
+    body = event(content="Yes.") + event(finish_reason="stop") + b"data: [DONE]\n\n"
+    saved = tmp_path / "talk.json"
+    with (
+        other_server(lambda: (200, body)) as url,
+        terminal("chat", "--attach", url, "--history", "off") as person,
+    ):
+        person.ready()
+        person.say("/stats")
+        assert "no answer yet" in person.ready()
+        person.paste("/etc/hosts\n// two lines")
+        person.type("\r")
+        assert person.ready().endswith("\nYes.")
+        person.type("\x1b[A")
+        person.wait("hosts")  # drawn, from the history
+        person.type("\r")
+        assert person.ready().endswith("\nYes.")
+        person.paste("/not sent")
+        person.wait("sent")
+        person.type("\x10" * 3)  # past the message of two lines; the paste is another line
+        person.wait("stat")  # the slash stood there already
+        person.type("\r")
+        assert url in person.ready()
+        person.say(f"/save {saved}")
+        person.wait("saved to")
+        person.ready()
+        leave(person)
+    asked = [m["content"] for m in json.loads(saved.read_text())["messages"][::2]]
+    assert asked == ["/etc/hosts\n// two lines"] * 2
+
+
 def test_a_terminal_without_escapes_gets_none(llm: LLM, server: Running) -> None:
     with attached(server, *GREEDY, "--history", "off", TERM="dumb") as person:
         person.ready()

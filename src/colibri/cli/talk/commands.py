@@ -14,8 +14,9 @@ from colibri.cli.talk.screen import Look
 from colibri.errors import ConfigError
 
 _AFTER_HELP = (
-    "//text sends a message that begins with a slash. Alt-Enter starts a new line; what is pasted",
-    "is one message. Ctrl-C stops an answer, twice at an empty line it leaves, as Ctrl-D does.",
+    "//text sends a message that begins with a slash; what is pasted is text, never a command.",
+    "Alt-Enter starts a new line. Ctrl-C stops an answer, twice at an empty line it leaves, as",
+    "Ctrl-D does.",
 )
 
 

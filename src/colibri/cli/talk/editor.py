@@ -1,4 +1,4 @@
-"""The input line of `coli chat`: history, completion, pastes of several lines as one message."""
+"""The input line of `coli chat`: history, completion, pastes as text."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from colibri.cli import terminal
 from colibri.cli.interrupt import Terminated
 from colibri.cli.talk.commands import COMMANDS
+from colibri.cli.talk.pastes import Pastes, TypedHistory
 
 Ask = Callable[[], str]
 
@@ -44,14 +45,21 @@ def read_messages(history: History) -> Iterator[str]:
 
 def _editor(history: History) -> tuple[Ask, Ask]:
     """What asks for a message, and what tells how far one has come that was not sent."""
+    pastes = Pastes()
     session: PromptSession[str] = PromptSession(
         "> ",
-        history=history,
+        history=TypedHistory(history, pastes.as_typed),
         completer=CommandCompleter(),
         complete_while_typing=False,
-        key_bindings=_new_line_keys(),
+        key_bindings=_keys(pastes),
     )
-    return session.prompt, lambda: session.default_buffer.text
+    pastes.watch(session)
+
+    def ask() -> str:
+        pastes.begin()
+        return pastes.as_typed(session.prompt())
+
+    return ask, lambda: session.default_buffer.text
 
 
 def _plain() -> tuple[Ask, Ask]:
@@ -88,8 +96,9 @@ def _beginning_with(text: str, words: Iterable[str]) -> Iterator[Completion]:
             yield Completion(word, start_position=-len(text))
 
 
-def _new_line_keys() -> KeyBindings:
+def _keys(pastes: Pastes) -> KeyBindings:
     bindings = KeyBindings()
+    pastes.bind(bindings)
 
     @bindings.add("escape", "enter")
     def _new_line(event: KeyPressEvent) -> None:
