@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from colibri.cli import terminal
 from colibri.cli.errors import BROKEN_PIPE, INTERRUPTED, exit_code, message
 from colibri.cli.grouping import COMMAND_GROUPS, COMMANDS, Commands
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMPLETE_VARIABLE = "_COLI_COMPLETE"  # set by what `coli completion` prints
 
 _WELCOME = """\
 colibri runs mixture-of-experts language models that are larger than memory.
@@ -26,6 +31,9 @@ tokenizer.json and .safetensors files. colibri downloads nothing itself. README.
 `coli --help` lists the commands, `coli COMMAND --help` the options of one."""
 
 
+_WIDTH = max(map(len, COMMANDS))
+
+
 class LazyGroup(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -37,13 +45,21 @@ class LazyGroup(Commands):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name]) for name in names] + options
+
     def alone(self, ctx: click.Context) -> str:
         return _WELCOME
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in COMMAND_GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<8}", text) for name, text in commands.items()])
+                formatter.write_dl([(f"{name:<{_WIDTH}}", text) for name, text in commands.items()])
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -82,6 +98,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    if COMPLETE_VARIABLE in os.environ:
+        from colibri.cli.completion import complete
+
+        return complete(cli, os.environ)
     # Not click's main(): it has exit codes of its own for Ctrl-C, pipes and errors.
     try:
         with cli.make_context("coli", arguments) as context:

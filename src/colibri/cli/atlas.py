@@ -13,6 +13,7 @@ import click
 from colibri.cli import figures
 from colibri.cli.grouping import Commands
 from colibri.cli.options import engine_options, setting_option, take_config, take_some
+from colibri.cli.types import ModelName
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("directory", required=False, metavar="[MODEL]")
+@click.argument("directory", type=ModelName(), required=False, metavar="[MODEL]")
 @click.option(
     "--prompts",
     type=click.Path(path_type=Path),
@@ -79,7 +80,7 @@ def build(directory: str | None, prompts: Path | None, out: Path | None, **flags
 
 
 @command.command()
-@click.argument("directory", required=False, metavar="[MODEL]")
+@click.argument("directory", type=ModelName(), required=False, metavar="[MODEL]")
 @setting_option("model")
 @setting_option("model_dirs")
 @click.option(

@@ -13,7 +13,7 @@ import click
 from colibri.cli import terminal
 from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options, take_config
-from colibri.cli.types import Number
+from colibri.cli.types import Directory, Number
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--bench-dir",
-    type=_FILE,
+    type=Directory(),
     metavar="DIR",
     help="Where synthetic models are kept, one at a time. [default: the user's cache]",
 )

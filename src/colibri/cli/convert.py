@@ -13,6 +13,7 @@ from colibri.cli.conversion import closing_line, conversion_progress
 from colibri.cli.grouping import Grouped
 from colibri.cli.interrupt import Terminated, stop_on_interrupt
 from colibri.cli.loading import show_warnings
+from colibri.cli.types import Directory
 from colibri.errors import Cancelled
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ _TRUNK: dict[str, Literal["source", 8, 4]] = {"source": "source", "8": 8, "4": 4
 
 
 @click.command("convert", cls=Grouped)
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("destination", type=click.Path(path_type=Path))
+@click.argument("source", type=Directory())
+@click.argument("destination", type=Directory())
 @click.option(
     "--scheme",
     type=click.Choice(["int4-gs64", "int8-gs64"]),

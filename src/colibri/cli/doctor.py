@@ -15,6 +15,7 @@ from colibri.cli.errors import WANTING
 from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options
 from colibri.cli.progress import ProgressLine
+from colibri.cli.types import ModelName
 from colibri.config import SETTINGS, EngineConfig, default_file
 from colibri.errors import ConfigError
 
@@ -26,7 +27,7 @@ _MEASURED_BYTES = 256 << 20
 
 
 @click.command("doctor", cls=Grouped)
-@click.argument("directory", required=False, metavar="[MODEL]")
+@click.argument("directory", type=ModelName(), required=False, metavar="[MODEL]")
 @click.option("--deep", is_flag=True, help="Check the checksum of every record (reads the model).")
 @click.option(
     "--sample",

@@ -38,6 +38,9 @@ COMMAND_GROUPS: dict[str, dict[str, str]] = {
     "Trouble": {
         "doctor": "Check a model and this machine, and say what to do.",
     },
+    "Shell": {
+        "completion": "Print what a shell needs to complete commands and flags.",
+    },
 }
 COMMANDS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 

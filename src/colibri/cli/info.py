@@ -10,6 +10,7 @@ import click
 
 from colibri.cli import figures
 from colibri.cli.options import setting_option, take_some
+from colibri.cli.types import ModelName
 
 if TYPE_CHECKING:
     from colibri.container.layerexperts import LayerExperts
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("info")
-@click.argument("directory", required=False)
+@click.argument("directory", type=ModelName(), required=False)
 @setting_option("model")
 @setting_option("model_dirs")
 def command(directory: str | None, model: str | None, model_dirs: str | None) -> None:

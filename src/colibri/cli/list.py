@@ -12,6 +12,7 @@ import click
 
 from colibri.cli import figures, terminal
 from colibri.cli.options import setting_option, take_some
+from colibri.cli.types import Directory
 
 if TYPE_CHECKING:
     from colibri.config import EngineConfig
@@ -33,12 +34,12 @@ class Place:
 
 
 @click.command("list")
-@click.argument("directories", nargs=-1, metavar="[DIRECTORY]...")
+@click.argument("directories", type=Directory(), nargs=-1, metavar="[DIRECTORY]...")
 @setting_option("model_dirs")
 @setting_option("ram")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
-    directories: tuple[str, ...], model_dirs: str | None, ram: str | None, as_json: bool
+    directories: tuple[Path, ...], model_dirs: str | None, ram: str | None, as_json: bool
 ) -> None:
     """List the models on this machine: name, family, format, size and whether each runs here.
 
@@ -67,7 +68,7 @@ def command(
     _say_where_models_come_from(len(found))
 
 
-def _places(config: EngineConfig, directories: Iterable[str]) -> Iterator[Place]:
+def _places(config: EngineConfig, directories: Iterable[Path]) -> Iterator[Place]:
     from colibri.container.hubcache import hub_folder, hub_models
     from colibri.errors import ContainerError
     from colibri.lab.folder import default_folder
@@ -86,7 +87,7 @@ def _places(config: EngineConfig, directories: Iterable[str]) -> Iterator[Place]
         yield Place(str(folder), folder, problem=str(error))
     yield from _inside(str(default_folder(os.environ)))
     for directory in directories:
-        yield from _in_directory(directory)
+        yield from _in_directory(str(directory))
 
 
 def _located(name: str, others: tuple[Path, ...] = ()) -> Place:

@@ -147,7 +147,7 @@ def stage_command(
 
 @command.command("verify")
 @click.argument("directory", type=Directory())
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Compare it with this.")
+@click.option("-m", "--model", type=Directory(), metavar="DIR", help="Compare it with this.")
 @setting_option("model_dirs")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")

@@ -12,7 +12,7 @@ from colibri.cli import terminal
 from colibri.cli.profiles import with_profile
 from colibri.cli.prompt import valid_text
 from colibri.cli.structure import structure_options, take_structure
-from colibri.cli.types import Number
+from colibri.cli.types import ModelName, Number, SettingValue
 from colibri.config import (
     SERVER_SETTINGS,
     SETTINGS,
@@ -71,7 +71,8 @@ def engine_options(command: Command) -> Command:
 def setting_option(field: str) -> Callable[[Command], Command]:
     setting = next(s for s in SETTINGS if s.field == field)
     if field == "model":
-        return click.option("-m", setting.flag, field, metavar="DIR", help=setting.help)
+        text = setting.help
+        return click.option("-m", setting.flag, field, type=ModelName(), metavar="DIR", help=text)
     if field == "mirror":
         return _repeated(setting, "DIR", setting.help)
     return _single(setting)
@@ -89,12 +90,19 @@ def server_options(command: Command) -> Command:
 
 def _single(setting: Setting) -> Callable[[Command], Command]:
     text = f"{setting.help} [{setting.form}]"
-    return click.option(setting.flag, setting.field, metavar="VALUE", help=text)
+    kind = SettingValue(setting)
+    return click.option(setting.flag, setting.field, type=kind, metavar="VALUE", help=text)
 
 
 def _repeated(setting: Setting, metavar: str, text: str) -> Callable[[Command], Command]:
     return click.option(
-        setting.flag, setting.field, metavar=metavar, multiple=True, callback=_if_any, help=text
+        setting.flag,
+        setting.field,
+        type=SettingValue(setting),
+        metavar=metavar,
+        multiple=True,
+        callback=_if_any,
+        help=text,
     )
 
 
@@ -141,6 +149,7 @@ def chat_options(command: Command) -> Command:
     command = click.option(
         "--reasoning-effort",
         metavar="LEVEL",
+        shell_complete=_efforts,
         help="How hard to think: none, minimal, low, medium, high, xhigh or max; what the model "
         "lacks becomes the nearest.",
     )(command)
@@ -149,6 +158,12 @@ def chat_options(command: Command) -> Command:
         type=click.Choice(["on", "off"]),
         help="Whether to reason before the answer; default: as the model's template has it.",
     )(command)
+
+
+def _efforts(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+    from colibri.text.effort import EFFORTS
+
+    return [effort for effort in EFFORTS if effort.startswith(incomplete)]
 
 
 def take_chat(flags: dict[str, Any]) -> ChatOptions:

@@ -10,6 +10,7 @@ import click
 
 from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options, take_config
+from colibri.cli.types import ModelName
 from colibri.config import parse_bytes
 from colibri.errors import CapacityError, ConfigError
 
@@ -20,7 +21,7 @@ _SCHEMES = ("auto", "source", "int4-gs64", "int8-gs64")
 
 
 @click.command("plan", cls=Grouped)
-@click.argument("directory", required=False)
+@click.argument("directory", type=ModelName(), required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; keys: docs/plan.md.")
 @click.option(
     "--scheme",

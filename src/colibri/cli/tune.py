@@ -13,7 +13,7 @@ from colibri.cli import figures, terminal
 from colibri.cli.errors import NOTHING_SAVED
 from colibri.cli.grouping import Grouped
 from colibri.cli.options import engine_options, take_config
-from colibri.cli.types import Number
+from colibri.cli.types import ModelName, Number
 from colibri.config import BY_FIELD, asked_for, default_file
 from colibri.errors import ConfigError
 
@@ -32,7 +32,7 @@ _OUTCOMES = {
 
 
 @click.command("tune", cls=Grouped)
-@click.argument("directory", required=False, metavar="[MODEL]")
+@click.argument("directory", type=ModelName(), required=False, metavar="[MODEL]")
 @click.option(
     "--tokens",
     type=click.IntRange(2),

@@ -12,6 +12,7 @@ import click
 from colibri.cli import figures, terminal
 from colibri.cli.grouping import Commands
 from colibri.cli.options import setting_option, take_some
+from colibri.cli.types import ModelName
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _of_a_model(function: Command) -> Command:
         setting_option("usage"),
         setting_option("model_dirs"),
         setting_option("model"),
-        click.argument("directory", required=False),
+        click.argument("directory", type=ModelName(), required=False),
     ):
         function = decorate(function)
     return function
