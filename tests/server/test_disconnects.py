@@ -158,3 +158,71 @@ def test_others_go_on_when_one_leaves(server: Running) -> None:
         reset(sock)
         assert http.post("/v1/completions", json=body).json()["choices"] == alone
     server.await_idle()
+
+
+def read_to_the_end(sock: socket.socket) -> bytes:
+    """What still comes after this side is closed."""
+    sock.shutdown(socket.SHUT_WR)
+    received = b""
+    while got := sock.recv(65536):
+        received += got
+    return received
+
+
+BRIEF = ENDLESS.replace(b"1900", b"300").replace(b"{", b'{"seed":7,', 1)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_who_only_closes_its_own_side_gets_its_answer(server: Running, seconds: float) -> None:
+    """At once or while the answer is computed; the response is then the connection's last."""
+    with httpx2.Client(base_url=server.url, timeout=20) as http:
+        expected = http.post("/v1/completions", json=json.loads(BRIEF % b"false")).json()
+    with server.connect() as sock:
+        sock.sendall(raw_request("/v1/completions", BRIEF % b"false"))
+        time.sleep(seconds)
+        head, _, body = read_to_the_end(sock).rpartition(b"\r\n\r\n")
+    assert b"HTTP/1.1 200 OK\r\n" in head
+    assert json.loads(body)["choices"] == expected["choices"]
+    server.await_idle()
+
+
+def test_who_only_closes_its_own_side_gets_its_stream(server: Running) -> None:
+    with server.connect() as sock:
+        sock.sendall(raw_request("/v1/completions", BRIEF % b"true"))
+        received = read_to_the_end(sock)
+    assert received.count(b"HTTP/1.1 200 OK\r\n") == 1
+    assert b'"finish_reason":"length"' in received
+    assert received.rstrip(b"\r\n0").endswith(b"data: [DONE]")
+    server.await_idle()
+
+
+def test_requests_in_a_row_are_answered_after_the_last_word(server: Running) -> None:
+    with server.connect() as sock:
+        one = raw_request("/v1/completions", BRIEF % b"false")
+        sock.sendall(one + one + one[:40])  # the third is never whole
+        received = read_to_the_end(sock)
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+    assert received.count(b'"finish_reason":"length"') == 2
+    server.await_idle()
+
+
+@pytest.mark.parametrize("part", [b"", b"POST /v1/co", raw_request("/v1/completions", BRIEF)[:-5]])
+def test_half_a_request_and_no_more_ends_at_once(server: Running, part: bytes) -> None:
+    with server.connect() as sock:
+        sock.settimeout(5)
+        sock.sendall(part)
+        sock.shutdown(socket.SHUT_WR)
+        assert b"200 OK" not in sock.recv(65536)
+    server.await_idle()
+
+
+def test_who_closes_its_side_and_then_leaves_is_gone(server: Running) -> None:
+    sock = server.connect()
+    sock.sendall(raw_request("/v1/completions", ENDLESS % b"false"))
+    await_running(server, 3)
+    before = decoded(server)
+    sock.shutdown(socket.SHUT_WR)
+    await_running(server, 50)
+    sock.close()
+    server.await_idle()
+    assert decoded(server) - before < 1800

@@ -26,7 +26,7 @@ def _address(value: object) -> str:
     return text
 
 
-def api_key(value: object) -> str:
+def _api_key(value: object) -> str:
     """The key of a server, as it takes one and as a client gives it."""
     text = value if isinstance(value, str) else ""
     # Spaces at its ends are lost on the way: no client could give such a key.
@@ -89,7 +89,7 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
         "text",
         "Key that clients must send, except for /health/live; better given as a variable, since "
         "others on this machine see flags.",
-        api_key,
+        _api_key,
     ),
     Setting(
         "cors_origin",

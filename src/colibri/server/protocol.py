@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import h11
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from colibri.server.errors import ApiError
+from colibri.server.halfopen import HalfOpenProtocol
 
 # Beyond the most connections, in which requests are refused with a word; more are dropped. A
 # process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
@@ -18,7 +18,7 @@ SPARE_CONNECTIONS = 64
 
 
 def protocol_class(head_seconds: float, connections: int) -> type[asyncio.Protocol]:
-    class Impatient(H11Protocol):
+    class Impatient(HalfOpenProtocol):
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
