@@ -300,8 +300,16 @@ def test_a_developer_is_the_system() -> None:
     assert brief[0] == brief[1]
 
 
-@pytest.mark.parametrize("tail", ["<think>\n", "<think>"])
-def test_a_template_that_never_names_the_closing_tag(tmp_path: Path, tail: str) -> None:
+@pytest.mark.parametrize(
+    ("tail", "end"),
+    [
+        ("<think>\n", "</think>"),
+        ("<think>", "</think>"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("[THINK]\n", "[/THINK]"),
+    ],
+)
+def test_a_template_that_never_names_the_closing_tag(tmp_path: Path, tail: str, end: str) -> None:
     """The model has been taught to write it all the same."""
     source = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
     source += "{% if add_generation_prompt %}" + tail + "{% endif %}"
@@ -310,5 +318,6 @@ def test_a_template_that_never_names_the_closing_tag(tmp_path: Path, tail: str) 
     assert chat is not None
     prompt = chat.render([says("user", "Hello")], ChatRequest())
     parser = chat.parser(prompt, ChatRequest())
-    parts = parser.push("Well.\n</think>\n\nHello!") + parser.finish()
+    parts = parser.push(f"Well.\n{end}\n\nHello!") + parser.finish()
     assert (parts.reasoning, parts.text) == ("Well.", "Hello!")
+    assert chat.closed(prompt).endswith(end if tail.endswith((">", "]")) else f"{end}\n\n")

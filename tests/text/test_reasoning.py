@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from colibri.text.assemble import TextAssembler
 from colibri.text.parts import AnswerParser
 from colibri.text.reasoning import (
+    THINK,
     Content,
     Reasoning,
     ReasoningSplitter,
-    closed,
-    reasoning_state,
+    Tags,
+    tags_of,
 )
 from colibri.text.tokenizer import Tokenizer
 from text.chat_kit import cuts, every_cut, joined
@@ -95,7 +96,7 @@ def test_reasoning_comes_as_it_is_made() -> None:
     ],
 )
 def test_the_prompt_tells_where_the_answer_begins(prompt: str, state: bool | None) -> None:
-    assert reasoning_state(prompt) is state
+    assert THINK.state(prompt) is state
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_the_prompt_tells_where_the_answer_begins(prompt: str, state: bool | Non
     ],
 )
 def test_a_reasoning_that_the_prompt_begins_is_closed(prompt: str, ended: str) -> None:
-    assert closed(prompt) == ended
+    assert THINK.closed(prompt) == ended
 
 
 class Bytes:
@@ -147,3 +148,36 @@ def test_tokens_of_the_reasoning(
             break
     text.finish()
     assert text.reasoning_tokens == len(reasoning.encode())
+
+
+PAIRS = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+]
+
+
+@pytest.mark.parametrize(("begin", "end"), PAIRS)
+def test_each_known_pair(begin: str, end: str) -> None:
+    tags = Tags(begin, end)
+    for template in (f"... {begin}", f"{{{{ x.split('{end}') }}}}", f"{begin} <think> {end}"):
+        assert tags_of(template) == tags
+    assert (tags.state(f"[a]{begin}\n"), tags.state(f"{begin}{end}"), tags.state("")) == (
+        True,
+        False,
+        None,
+    )
+    assert tags.closed(f"[a]{begin}\n") == f"[a]{begin}\n\n{end}\n\n"
+    other = "</think>" if begin != "<think>" else "</thinking>"
+    for inside, text in ((True, ""), (None, begin), (True, begin)):
+        for pieces in every_cut(f"{text}a{other}b{end}c"):
+            splitter = ReasoningSplitter(inside, tags)
+            assert joined(splitter, pieces) == [R(f"a{other}b"), C("c")]
+
+
+@pytest.mark.parametrize("template", ["", "{{ thinking }}", "THINK", "<thin>", "enable_thinking"])
+def test_a_template_that_names_no_tag(template: str) -> None:
+    assert tags_of(template) is None

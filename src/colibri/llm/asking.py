@@ -142,10 +142,8 @@ class Asker:
     def asked(self, messages: Sequence[Message], options: ChatOptions) -> str:
         """The prompt of a closed question: with reasoning off the answer comes at once, also from a
         model that otherwise always reasons."""
-        from colibri.text.reasoning import closed
-
         prompt, asked = self.rendered(messages, options)
-        return prompt if asked.reasons else closed(prompt)
+        return prompt if asked.reasons else self.need_chat().closed(prompt)
 
     def need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

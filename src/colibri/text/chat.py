@@ -9,12 +9,11 @@ from typing import Any, TypedDict
 from colibri.errors import ConfigError
 from colibri.grammar.answers import Thinking
 from colibri.grammar.structure import Structure
-from colibri.text import reasoning
 from colibri.text.builtin import built_in
 from colibri.text.effort import check_effort, effort_for, levels_of
 from colibri.text.history import ArgumentForms, Message, prepared
 from colibri.text.parts import AnswerParser
-from colibri.text.reasoning import ReasoningSplitter, reasoning_state
+from colibri.text.reasoning import ReasoningSplitter, tags_of
 from colibri.text.special import load_special_tokens
 from colibri.text.template import ChatTemplate, check_messages, find_sources
 from colibri.text.tokenizer import Tokenizer
@@ -94,15 +93,15 @@ class ChatFormat:
     """A model's template and what it tells of the model.
 
     built_in: the template is not the checkpoint's. tool_format: a name of
-    colibri.text.tools.formats. thinks: whether it writes <think>. can_stop_thinking: whether the
-    template has a switch.
+    colibri.text.tools.formats. thinks: whether it writes a reasoning. can_stop_thinking: whether
+    the template has a switch.
     """
 
     def __init__(self, template: ChatTemplate, model_type: str, *, built_in: bool) -> None:
         self.template, self.model_type, self.built_in = template, model_type, built_in
         source = template.source
-        # A template that begins a reasoning need not name the tag by which the model ends it.
-        self.thinks = reasoning.OPEN in source or reasoning.CLOSE in source
+        self._tags = tags_of(source)
+        self.thinks = self._tags is not None
         self._switches = template.takes & _SWITCHES
         self.can_stop_thinking = bool(self._switches)
         self.takes_tools = "tools" in source
@@ -147,8 +146,13 @@ class ChatFormat:
         calls = None
         if request.offered and self.tool_format is not None:
             calls = ToolCalls(FORMATS[self.tool_format].read, ToolSchemas(request.offered))
-        splitter = ReasoningSplitter(reasoning_state(prompt)) if self.thinks else None
+        tags = self._tags
+        splitter = None if tags is None else ReasoningSplitter(tags.state(prompt), tags)
         return AnswerParser(splitter, calls)
+
+    def closed(self, prompt: str) -> str:
+        """The same prompt for an answer without a reasoning."""
+        return prompt if self._tags is None else self._tags.closed(prompt)
 
     def call_rules(self, tokenizer: Tokenizer, request: ChatRequest) -> ChoiceRules:
         """How the answer's calls are enforced."""
@@ -159,14 +163,15 @@ class ChatFormat:
 
     def thinking(self, prompt: str, tokenizer: Tokenizer) -> Thinking | None:
         """How the answer's reasoning is told from what is enforced."""
-        if not self.thinks:
+        tags = self._tags
+        if tags is None:
             return None
-        opening = Structure("tools", f"start: {Rules(tokenizer.token_id).mark(reasoning.OPEN)}")
-        return Thinking(reasoning_state(prompt), opening, reasoning.OPEN, reasoning.CLOSE)
+        opening = Structure("tools", f"start: {Rules(tokenizer.token_id).mark(tags.open)}")
+        return Thinking(tags.state(prompt), opening, tags.open, tags.close)
 
     def shown(self, tokenizer: Tokenizer, request: ChatRequest) -> frozenset[int]:
         """Tokens that the parser must see, also where the tokenizer calls them special."""
-        marks = [reasoning.OPEN, reasoning.CLOSE] if self.thinks else []
+        marks = [self._tags.open, self._tags.close] if self._tags is not None else []
         marks += _MARKERS if request.offered and self.tool_format else ()
         ids = (tokenizer.token_id(mark) for mark in marks)
         return frozenset(token_id for token_id in ids if token_id is not None)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from colibri.text.cursor import Cursor, EndOfText, Reading
 
-OPEN, CLOSE = "<think>", "</think>"
 _BLANKS = re.compile(r"\s*")
 _NEWLINES = re.compile(r"\n*")
 
@@ -25,32 +24,60 @@ Piece = Reasoning | Content
 Pieces = Iterator[Piece | None]
 
 
-def reasoning_state(prompt: str) -> bool | None:
-    """How a rendered prompt leaves off: True inside the reasoning, False after it, None when the
-    model itself decides whether to begin it."""
-    end = prompt.rstrip()
-    return True if end.endswith(OPEN) else False if end.endswith(CLOSE) else None
+@dataclass(frozen=True)
+class Tags:
+    """What a model writes around its reasoning. One pair for a model."""
+
+    open: str
+    close: str
+
+    def state(self, prompt: str) -> bool | None:
+        """How a rendered prompt leaves off: True inside the reasoning, False after it, None when
+        the model itself decides whether to begin it."""
+        end = prompt.rstrip()
+        return True if end.endswith(self.open) else False if end.endswith(self.close) else None
+
+    def closed(self, prompt: str) -> str:
+        """For an answer that comes at once, also where the template always begins a reasoning: it
+        is ended, empty, on lines of its own if its beginning has one."""
+        if not self.state(prompt):
+            return prompt
+        return prompt + (self.close if prompt.endswith(self.open) else f"\n{self.close}\n\n")
 
 
-def closed(prompt: str) -> str:
-    """For an answer that comes at once, also where the template always begins a reasoning: it is
-    ended, empty, on lines of its own if its beginning has one."""
-    if not reasoning_state(prompt):
-        return prompt
-    return prompt + (CLOSE if prompt.endswith(OPEN) else f"\n{CLOSE}\n\n")
+THINK = Tags("<think>", "</think>")
+_KNOWN = (
+    THINK,
+    Tags("<thinking>", "</thinking>"),
+    Tags("<thought>", "</thought>"),
+    Tags("<|START_THINKING|>", "<|END_THINKING|>"),
+    Tags("<seed:think>", "</seed:think>"),
+    Tags("[THINK]", "[/THINK]"),
+)
+
+
+def tags_of(template: str) -> Tags | None:
+    """The pair that a chat template's source names; None: its model does not reason.
+
+    It need not name both: one that begins the reasoning may leave the end to the model. That a
+    vocabulary has such tokens says nothing; models that never reason share it with those that do.
+    """
+    both = [tags for tags in _KNOWN if tags.open in template and tags.close in template]
+    either = [tags for tags in _KNOWN if tags.open in template or tags.close in template]
+    return next(iter(both + either), None)
 
 
 class ReasoningSplitter(Reading[Piece]):
-    """`inside`: reasoning_state of the prompt.
+    """`inside`: the tags' state of the prompt.
 
-    One block of reasoning at most: it ends at the first </think>, and tags after it are text.
-    Before it a <think> in code is text. Unterminated reasoning stays reasoning. Line breaks around
-    the tags belong to neither side. `extent`: where the reasoning stands.
+    One block of reasoning at most: it ends at the first closing tag, and tags after it are text.
+    Before it an opening tag in code is text. Unterminated reasoning stays reasoning. Line breaks
+    around the tags belong to neither side. `extent`: where the reasoning stands.
     """
 
-    def __init__(self, inside: bool | None) -> None:
+    def __init__(self, inside: bool | None, tags: Tags = THINK) -> None:
         self.extent = Extent()
-        super().__init__(lambda cursor: _split(cursor, inside, self.extent))
+        super().__init__(lambda cursor: _split(cursor, inside, tags, self.extent))
 
 
 @dataclass
@@ -62,14 +89,14 @@ class Extent:
     end: int | None = None
 
 
-def _split(cursor: Cursor, inside: bool | None, extent: Extent) -> Pieces:
+def _split(cursor: Cursor, inside: bool | None, tags: Tags, extent: Extent) -> Pieces:
     try:
         if inside is None:
-            yield from _before(cursor)
-            extent.begin = cursor.position - len(OPEN)
+            yield from _before(cursor, tags)
+            extent.begin = cursor.position - len(tags.open)
         if inside is not False:
             extent.begin = extent.begin or 0
-            yield from _reasoning(cursor)
+            yield from _reasoning(cursor, tags)
             extent.end = cursor.position
         yield from cursor.word(_NEWLINES)
         while True:
@@ -80,13 +107,13 @@ def _split(cursor: Cursor, inside: bool | None, extent: Extent) -> Pieces:
         return
 
 
-def _before(cursor: Cursor) -> Pieces:
-    """Returns behind the <think>. Blanks at the start are text only if text follows."""
+def _before(cursor: Cursor, tags: Tags) -> Pieces:
+    """Returns behind the opening tag. Blanks at the start are text only if text follows."""
     blanks, code = "", _Code()
     try:
         blanks = yield from cursor.word(_BLANKS)
         while True:
-            for piece in cursor.pieces(str, OPEN):
+            for piece in cursor.pieces(str, tags.open):
                 if piece is None:
                     yield None
                     continue
@@ -95,7 +122,7 @@ def _before(cursor: Cursor) -> Pieces:
                 blanks = ""
             if not code.inside:
                 return
-            yield Content(OPEN)
+            yield Content(tags.open)
     except EndOfText:
         if left := blanks + cursor.rest():
             yield Content(left)
@@ -119,14 +146,14 @@ class _Code:
         return bool(self._ticks) or self._fences % 2 == 1
 
 
-def _reasoning(cursor: Cursor) -> Pieces:
-    """Returns behind the </think>. A model may repeat the <think> that its prompt ends with."""
+def _reasoning(cursor: Cursor, tags: Tags) -> Pieces:
+    """Returns behind the closing tag. A model may repeat the tag that its prompt ends with."""
     held = ""
     try:
         yield from cursor.word(_BLANKS)
-        if (yield from cursor.optional(OPEN)):
+        if (yield from cursor.optional(tags.open)):
             yield from cursor.word(_BLANKS)
-        for piece in cursor.pieces(str, CLOSE):
+        for piece in cursor.pieces(str, tags.close):
             if piece is None:
                 yield None
                 continue
