@@ -81,7 +81,9 @@ class FakeLLM:
         self._stats = Stats()
         self.counted: dict[str, int] = {}  # besides
 
-    def from_config(self, config: EngineConfig, *, text: bool = True) -> FakeLLM:
+    def from_config(
+        self, config: EngineConfig, *, text: bool = True, on_load: Any = None
+    ) -> FakeLLM:
         self.configs.append(config)
         return self
 

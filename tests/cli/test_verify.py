@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 import golden
+from colibri.lab.verify.verify import verify
 
 SOURCE = str(golden.tiny("mixtral"))
 
@@ -51,3 +53,17 @@ def test_refusals(coli, converted, against, code, word):
     done = coli("verify", converted, "--against", against or converted)
     assert done.code == code, done.err
     assert word in done.err
+
+
+def test_movement_does_not_end_with_the_layers(converted):
+    told = []
+
+    def progress(*step):
+        told.append(step)
+
+    verify(Path(converted), golden.tiny("mixtral"), prompts=1, progress=progress)
+    phases = list(dict.fromkeys(what for what, _, _ in told))
+    assert phases[-3:] == ["walking the layers", "computing the answers", "comparing the answers"]
+    for phase in phases:
+        steps = [(done, total) for what, done, total in told if what == phase]
+        assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))

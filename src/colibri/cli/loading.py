@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colibri.cli import figures, terminal
+from colibri.cli.progress import load_bar
 from colibri.config import EngineConfig
 from colibri.errors import TokenizerError
 
@@ -65,7 +66,8 @@ def load(config: EngineConfig, *, quiet: bool, verbose: bool = False, text: bool
 
     model_path(config.model)
     begin = time.perf_counter()
-    llm = LLM.from_config(config, text=text)
+    with load_bar(quiet) as on_load:
+        llm = LLM.from_config(config, text=text, on_load=on_load)
     seconds = time.perf_counter() - begin
     if not quiet:
         _describe(llm, seconds, verbose)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from colibri.cli import figures, terminal
 
 if TYPE_CHECKING:
     from colibri.engine.request import PrefillProgress
+    from colibri.llm.loading import OnLoad
 
 _REDRAW_SECONDS = 0.1
 _SPARSE_SECONDS = 10.0
 _ERASE_LINE = "\r\x1b[K"
+_BAR_CELLS = 20
 
 
 class ProgressLine:
@@ -61,3 +64,33 @@ def prefill_line(progress: PrefillProgress) -> str:
     if progress.eta_seconds is not None:
         parts.append(f"about {figures.duration(progress.eta_seconds)} left")
     return ", ".join(parts)
+
+
+@contextmanager
+def load_bar(quiet: bool) -> Iterator[OnLoad | None]:
+    """What shows on a terminal how far a model is loaded; None elsewhere, and where nobody wants
+    it. Once all is loaded it is gone, so that what is said then has a line of its own."""
+    if quiet or not terminal.is_terminal(sys.stderr):
+        yield None
+        return
+    line, begin = ProgressLine(), time.monotonic()
+
+    def on_load(done: int, total: int) -> None:
+        if done < total:
+            line.update(lambda: load_line(done, total, time.monotonic() - begin))
+        else:
+            line.close()
+
+    try:
+        yield on_load
+    finally:
+        line.close()
+
+
+def load_line(done: int, total: int, seconds: float) -> str:
+    cells = _BAR_CELLS * done // total
+    bar = "#" * cells + "-" * (_BAR_CELLS - cells)
+    text = f"loading [{bar}] {figures.size(done)} of {figures.size(total)}"
+    if not done:
+        return text
+    return f"{text}, about {figures.duration(seconds * (total - done) / done)} left"

@@ -22,6 +22,7 @@ from colibri.cli.options import (
     take_defaults,
     take_server,
 )
+from colibri.cli.progress import load_bar
 
 if TYPE_CHECKING:
     from colibri.config import EngineConfig, ServerConfig
@@ -63,10 +64,10 @@ def serve(wishes: Wishes, quiet: bool, listens: Callable[[str], None] = lambda _
     _warn(wishes.server)
     url = url_of(listening)
     listens(url)
-    _run(wishes, listening, url)
+    _run(wishes, listening, url, quiet)
 
 
-def _run(wishes: Wishes, listening: socket.socket, url: str) -> None:
+def _run(wishes: Wishes, listening: socket.socket, url: str, quiet: bool) -> None:
     from colibri.server.notefile import killed_before, noted
     from colibri.server.service import Service, name_of
     from colibri.server.serving import Server, run
@@ -76,7 +77,8 @@ def _run(wishes: Wishes, listening: socket.socket, url: str) -> None:
     def load() -> LLM:
         from colibri.llm import LLM
 
-        return LLM.from_config(wishes.engine, clock=service.clock)
+        with load_bar(quiet) as on_load:
+            return LLM.from_config(wishes.engine, clock=service.clock, on_load=on_load)
 
     server = Server(service, load, name_of(wishes.engine.model))
     server.on_ready = lambda: _announce(server, url)

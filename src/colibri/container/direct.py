@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +42,11 @@ class DirectFiles:
     """Files of a model, each opened when it is read; those that were read last are kept open. May
     be used by many threads.
 
-    `direct=False` reads through the page cache (and drops the pages).
+    `direct=False` reads through the page cache (and drops the pages). `on_read` is told the size of
+    each read, by the thread that made it.
     """
+
+    on_read: Callable[[int], None] | None = None
 
     def __init__(self, direct: bool = True) -> None:
         self._direct = direct
@@ -59,6 +63,7 @@ class DirectFiles:
         skew = offset % PAGE
         buffer = aligned(pages(skew + nbytes))
         self._fill(path, buffer, offset - skew, skew + nbytes)
+        self._tell(nbytes)
         return buffer[skew : skew + nbytes]
 
     def borrow(self, path: Path, offset: int, nbytes: int) -> U8:
@@ -66,7 +71,12 @@ class DirectFiles:
         skew = offset % PAGE
         buffer = self._buffer(pages(skew + nbytes))
         self._fill(path, buffer, offset - skew, skew + nbytes)
+        self._tell(nbytes)
         return buffer[skew : skew + nbytes]
+
+    def _tell(self, nbytes: int) -> None:
+        if self.on_read is not None:
+            self.on_read(nbytes)
 
     def _copied(self, path: Path, offset: int, out: U8) -> U8:
         for start in range(0, len(out), _COPIED_BYTES):

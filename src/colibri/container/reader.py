@@ -63,6 +63,12 @@ class Container:
         return sum(t.info.nbytes for t in self.trunk.values())
 
     @property
+    def required_bytes(self) -> int:
+        """Of these what runs: the rest is kept and never loaded."""
+        names = self.trunk.keys() & self.weights.required.keys()
+        return sum(self.trunk[name].info.nbytes for name in names)
+
+    @property
     def stored_bits(self) -> Literal[4, 8] | None:
         """The fewest bits at which a matrix of the trunk is stored packed; None if none is."""
         found = [b for t in self.trunk.values() if (b := t.info.stored_bits)]

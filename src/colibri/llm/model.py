@@ -27,6 +27,7 @@ from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
 from colibri.llm.files import model_directory, tokenizer_of
+from colibri.llm.loading import OnLoad, telling
 from colibri.llm.scores import Normalize, Scores, Scoring
 from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates
@@ -90,12 +91,14 @@ class LLM:
         text: bool = True,
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
+        on_load: OnLoad | None = None,
     ) -> Self:
         """The same from an EngineConfig. Without `text` no tokenizer is loaded, and only token ids
         can be given. `make_router` and `clock` are for measuring: they put other routers in the
-        place of the family's, and tell where the time goes."""
+        place of the family's, and tell where the time goes. `on_load` is called by several threads,
+        one at a time, with the bytes of weights that are loaded and those there are."""
         llm = cls.__new__(cls)
-        llm._open(config, text, make_router, clock)
+        llm._open(config, text, make_router, clock, on_load)
         return llm
 
     def _open(
@@ -104,6 +107,7 @@ class LLM:
         text: bool = True,
         make_router: RouterFactory = own_router,
         clock: Clock = NO_CLOCK,
+        on_load: OnLoad | None = None,
     ) -> None:
         self._path = model_directory(config.model)
         container = open_model(self._path, config)
@@ -111,7 +115,7 @@ class LLM:
         self.plan = plan_of(container, config, memory, this_machine())
         self.tokenizer = tokenizer_of(self._path) if text else None
         self.default_params = SamplingParams.from_generation_config(container.generation_config)
-        with spread(config.numa) as nodes:
+        with spread(config.numa) as nodes, telling(container, on_load):
             self._runtime = Runtime(container, config, self.plan, make_router, clock)
         # The engine does not hold this object: closed or forgotten, its memory goes back at once.
         weakref.finalize(self, self._runtime.thread.close)

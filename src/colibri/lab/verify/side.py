@@ -123,8 +123,13 @@ class Side:
         step.selection = [None] * len(self._prompts)
         return step
 
-    def logits(self) -> F32:
-        """After the last layer: [rows, vocabulary]."""
+    @property
+    def vocabulary_pieces(self) -> int:
+        """In how many the logits are computed."""
+        return -(-self.config.vocab_size // _VOCABULARY_ROWS)
+
+    def logits(self, step: Callable[[], None] = lambda: None) -> F32:
+        """After the last layer: [rows, vocabulary]. step: called after each piece of it."""
         hidden = self._residual.end(self._x, self._y, self._assembly.norm())
         name = self._embedding if self.config.tie_word_embeddings else _HEAD
         bits = self._container.info(name).stored_bits or "source"
@@ -134,6 +139,7 @@ class Side:
             rows = slice(start, min(start + _VOCABULARY_ROWS, size))
             matrix = load_matrix(self._container, name, bits, rows=rows)
             logits[:, rows] = Linear(matrix, _PLANES)(hidden)
+            step()
         return logits
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -50,8 +51,7 @@ def verify(
     limits, logits = results.LIMITS[scheme], None
     if prompts != 0:
         ids = prompt_ids(source, config.vocab_size, prompts)
-        step = _steps(progress, "walking the layers", config.num_hidden_layers)
-        logits = results.of_logits(walk(a, b, ids, step))
+        logits = results.of_logits(walk(a, b, ids, partial(_steps, progress)))
     return results.Verified(
         version=colibri.__version__,
         source=str(source),

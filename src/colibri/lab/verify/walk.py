@@ -14,6 +14,8 @@ from colibri.lab.verify.side import Side
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+# From what is done now and how many steps it has: what to call after each.
+Steps = Callable[[str, int], Callable[[], None]]
 TOP = 5
 
 
@@ -33,24 +35,29 @@ def walk(
     source: Container,
     converted: Container,
     prompts: Sequence[Sequence[int]],
-    step: Callable[[], None] = lambda: None,
+    steps: Steps = lambda what, total: lambda: None,
 ) -> Agreement:
     """Raises what reading raises. In memory: a layer of each, and all hidden states and logits."""
     a, b = Side(source, prompts), Side(converted, prompts)
+    layers = a.config.num_hidden_layers
     try:
-        cosines = []
-        for layer in range(a.config.num_hidden_layers):
+        cosines, step = [], steps("walking the layers", layers)
+        for layer in range(layers):
             a.advance(layer)
             b.advance(layer)
             cosines.append(likeness(a.hidden, b.hidden).cosine)
             step()
-        return agreement(a.logits(), b.logits(), cosines)
+        step = steps("computing the answers", a.vocabulary_pieces + b.vocabulary_pieces)
+        p, q = a.logits(step), b.logits(step)
+        return agreement(p, q, cosines, steps("comparing the answers", len(p)))
     finally:
         a.close()
         b.close()
 
 
-def agreement(p: F32, q: F32, hidden_cosines: list[float]) -> Agreement:
+def agreement(
+    p: F32, q: F32, hidden_cosines: list[float], step: Callable[[], None] = lambda: None
+) -> Agreement:
     """Of logits [positions, vocabulary] of the source and of the converted model."""
     top = min(TOP, p.shape[1])
     both, same, divergences = 0, 0, []
@@ -59,6 +66,7 @@ def agreement(p: F32, q: F32, hidden_cosines: list[float]) -> Agreement:
         both += len(set(first) & set(second))
         same += int(first[0] == second[0])
         divergences.append(kl(x, y))
+        step()
     return Agreement(
         positions=len(p),
         top1=same / len(p),
