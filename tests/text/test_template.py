@@ -238,12 +238,129 @@ def test_the_interpreter_is_out_of_reach(source: str) -> None:
             "ns.l }}", "ns.l | tojson }}"
         ),
         GROW.replace("STEP", "{% set ns.l = [ns.l, ns.l] %}").replace("{{ ns.l", "{{ '%s' % ns.l"),
+        "{{ '%*d' % (10 ** 9, 1) }}",
+        "{{ '{:{}d}'.format(1, 10 ** 9) }}",
+        "{{ ('{:99999}' * 9000).format(1) }}",
+        "{{ ('%(a)s' * 9000) % {'a': 'b' * 9000} }}",
+        "{{ ('{0}' * 9000).format('b' * 9000) }}",
+        "{{ 'a' | replace('a', new='b' * 9000) | replace('b', 'c' * 9000) }}",
+        "{{ ('b' * 9000).join((['a'] * 9000) | map('upper')) }}",
+        "{{ (['a'] * 9000) | map('upper') | join('b' * 9000) }}",
+        "{{ 'a' | slice(10 ** 6) | list }}",
+        "{{ 'a' | batch(10 ** 6, 'b') | list }}",
+        "{{ ('a' * 900000) | list }}",
+        "{{ ('a\n' * 9000) | indent(9000) }}",
+        "{{ ('a\r' * 9000) | indent('b' * 9000) }}",
+        "{{ ([1] * 9000) | tojson(indent=9000) }}",
+        "{{ ([1] * 9000) | tojson(separators=['b' * 9000, ':']) }}",
+        "{{ 1 | round(-10 ** 6) }}",
+        "{{ ('f' * 90000) | int(base=16) }}",
+        "{{ ([[1] * 9000] * 9000) | sum(start=[]) }}",
+        "{{ (('b' * 400000) + 'a' * 400000).rfind('c' + 'a' * 200000) }}",
+        GROW.replace("STEP", "{% set ns.n = (ns.n or 9) * (ns.n or 9) %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, ('a' * 900000)[1:]] %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, range(99999) | list] %}"),
+        GROW.replace("STEP", "{% set ns.l = [ns.l, " + "[1, 1, 1, 1, 1, 1, 1]," * 1000 + "] %}"),
     ],
 )
 def test_giant_output_is_refused(source: str) -> None:
     bounds = TemplateLimits(characters=1_000_000, total_characters=20_000_000, seconds=20)
     with pytest.raises(TokenizerError, match=GIANT):
         ChatTemplate({"default": source}, {}, limits=bounds).render(HELLO)
+
+
+NESTED = (
+    "{% set ns = namespace(a=[1], b=[1], s=(1,), t=(1,)) %}{% for i in range(60) %}"
+    "{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}"
+    "{% set ns.s = (ns.s, ns.s) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ns.a == ns.b",
+        "ns.a < ns.b",
+        "1 < 2 != ns.b",
+        "ns.a in [ns.b]",
+        "ns.a is eq ns.b",
+        "[ns.a] | select('equalto', ns.b) | list",
+        "[ns.a] | select('in', [ns.b]) | list",
+        "[ns.a, ns.b] | sort",
+        "[ns.a, ns.b] | map('list') | max",
+        "[{'a': ns.a}, {'a': ns.b}] | groupby('a')",
+        "[ns.b].index(ns.a)",
+        "[ns.b].count(ns.a)",
+        "{'a': ns.a}.items() == {'a': ns.b}.items()",
+        "{ns.s: 1}",
+        "{}[ns.s]",
+        "{}.get(ns.s)",
+        "[ns.s, ns.t] | unique | list",
+        "dict([[ns.s, 1]])",
+        "'%s' % ns.a",
+        "ns.a is lower",
+        "raise_exception(ns.a)",
+    ],
+)
+def test_lists_within_lists_are_measured_before_they_are_read(source: str) -> None:
+    bounds = TemplateLimits(characters=10_000, seconds=20)
+    template = ChatTemplate({"default": f"{NESTED}{{{{ {source} }}}}"}, {}, limits=bounds)
+    with pytest.raises(TokenizerError, match="longer than 10000 characters"):
+        template.render(HELLO)
+
+
+def test_a_namespace_does_not_show_what_it_holds() -> None:
+    assert render(NESTED + "{{ ns }}") == "<namespace>"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("'a'.translate({97: 'b'})", "translate"),
+        ("('a' | attr('translate'))({97: 'b'})", "translate"),
+        ("'a'['expandtabs'](9)", "expandtabs"),
+        ("'a'.encode()", "encode"),
+        ("('a' | e).encode()", "encode"),
+        ("'a'.maketrans('a', 'b')", "maketrans"),
+        ("(1).to_bytes(9)", "to_bytes"),
+        ("(1.5).as_integer_ratio()", "as_integer_ratio"),
+        ("{}.fromkeys('abc')", "fromkeys"),
+        ("{}.items().isdisjoint([])", "isdisjoint"),
+        ("'www.a.bc' | urlize(rel='b')", "urlize"),
+        ("'a' | wordwrap(9, wrapstring='b')", "wordwrap"),
+    ],
+)
+def test_what_no_template_needs_is_refused_by_name(source: str, name: str) -> None:
+    with pytest.raises(TokenizerError, match=name):
+        render(f"{{{{ {source} }}}}")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("'ab'.replace('a', 'b').upper().ljust(3)", "BB "),
+        ("'a-b'.rsplit('-', 1)", "['a', 'b']"),
+        ("[1, 2].index(2)", "1"),
+        ("(1, 2, 3)[::-1]", "(3, 2, 1)"),
+        ("[1, 2, 3][1:]", "[2, 3]"),
+        ("{'b': (1,)}.get('b')[0]", "1"),
+        ("'x' in 'xy' and 1 < 2 <= 2 and 3 not in [1]", "True"),
+        ("'{}-{a}'.format(20240101, a=1)", "20240101-1"),
+        ("'**%d%%' | format(5)", "**5%"),
+        ("['b', 'a'] | sort(reverse=true) | join", "ba"),
+        ("'a\nb' | indent(2)", "a\n  b"),
+        ("[1, [2]] | tojson(separators=(',', ':'))", "[1,[2]]"),
+        ("[1, 2, 3] | batch(2, 0) | list", "[[1, 2], [3, 0]]"),
+        ("2.567 | round(1)", "2.6"),
+    ],
+)
+def test_what_templates_use(source: str, expected: str) -> None:
+    assert render(f"{{{{ {source} }}}}") == expected
+
+
+def test_a_loop_takes_pairs_apart() -> None:
+    source = "{% for k, v in {'a': 1}.items() %}{% set x, y = k, v %}{{ y }}{{ x }}{% endfor %}"
+    assert render(source) == "1a"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What one rendering of a chat template may take: steps, time, and the size of what it makes."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import ItemsView, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,28 +60,28 @@ class Account:
             most = self._limits.total_characters
             raise TemplateLimit(f"it makes more than {most} characters in all")
 
-    def measure(self, value: Any) -> None:
-        """Refuses what is long when written out: a list may hold one long list many times."""
+    def measure(self, value: Any) -> int:
+        """How long it is when written out, refused when that is too much: a list may hold one long
+        list many times."""
         if isinstance(value, str):
             self.check_size(len(value))
-            return
+            return len(value)
         total, turns, waiting = 0, 0, [value]
         while waiting:
             item = waiting.pop()
             known = self._sizes.get(id(item))
-            total += len(item) if isinstance(item, str) else known or 1
+            total += _own_size(item) if known is None else known
             turns += 1
-            self.check_size(total)
+            self.check_size(total + len(waiting))
             if turns % 65536 == 0:
                 self._check_time()
             if known is None:
                 waiting += _inside(item)
+        return total
 
     def _size_of(self, value: Any) -> int:
-        if isinstance(value, str):
-            return len(value)
-        if not isinstance(value, dict | list | tuple | Mapping):
-            return 1
+        if not isinstance(value, list | tuple | Mapping):
+            return _own_size(value)
         size = self._sizes[id(value)] = 1 + sum(map(self._size_of, _inside(value)))
         return size
 
@@ -90,7 +90,15 @@ class Account:
             raise TemplateLimit(f"it takes more than {self._limits.seconds:g} seconds")
 
 
+def _own_size(value: object) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return 1 + value.bit_length() // 3 if isinstance(value, int) else 1
+
+
 def _inside(value: object) -> Sequence[Any]:
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
+    if isinstance(value, KeysView | ValuesView | ItemsView):
+        return list(value)
     return value if isinstance(value, list | tuple) else ()
