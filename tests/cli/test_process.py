@@ -112,7 +112,7 @@ def test_errors_have_no_traceback_unless_asked_for() -> None:
     assert "Traceback" in finish(start("run", "--model", "/nonexistent/model", "x", env=debug))[2]
 
 
-READY = "\x1b[?2004h"  # the input line has asked the terminal to mark pastes
+READY = "\x1b[?25l\x1b[0m"  # the input line draws itself anew
 
 
 class Terminal:

@@ -28,7 +28,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 _COLI = "from colibri.cli import main; main()"
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][0-9A-B]|\x1b[=>78]")
 
-_EDITING = "\x1b[?2004h"  # the editor asks the terminal to mark pastes, at each prompt
+_EDITING = "\x1b[?25l\x1b[0m"  # the editor draws itself anew, as it does at each prompt
 _PROMPT = "\ue000"
 _TAKEN_BACK = re.compile(r"(?<=\n)[^\n]*\r\x1b\[K(?:(?:prompt \d|thinking: )[^\r\n]*\Z)?")
 
@@ -40,10 +40,11 @@ def without_styles(text: str) -> str:
 
 
 class Terminal:
-    """raw: all that the program has written so far, escapes included."""
+    """raw: all that the program has written so far, escapes included. mode: how it was found."""
 
     def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
         self.process, self._master = process, master
+        self.mode = self.mode_now()
         self.raw = ""
         self._bytes = b""
         self._seen = 0  # characters of `text` that an earlier wait has passed
@@ -51,6 +52,11 @@ class Terminal:
     @property
     def text(self) -> str:
         return without_styles(self.raw)
+
+    def mode_now(self) -> tuple[int, int]:
+        """Echo, lines and the like."""
+        mode: list[Any] = termios.tcgetattr(self._master)
+        return mode[0], mode[3]
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())

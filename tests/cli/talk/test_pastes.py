@@ -23,7 +23,7 @@ def messages(keys: str, history: History | None = None) -> list[str]:
     """What is sent; keys end with Ctrl-D at an empty line."""
     sent = []
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
-        ask, _ = editor._editor(history or InMemoryHistory())
+        ask = editor._editor(history or InMemoryHistory()).ask
         pipe.send_text(keys + "\x04")
         while True:
             try:

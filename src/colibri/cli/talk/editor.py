@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -15,22 +17,45 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from colibri.cli import terminal
 from colibri.cli.interrupt import Terminated
 from colibri.cli.talk.commands import COMMANDS
+from colibri.cli.talk.keyboard import Keyboard
 from colibri.cli.talk.pastes import Pastes, TypedHistory
 
 Ask = Callable[[], str]
+Around = Callable[[], AbstractContextManager[None]]
 
 
-def read_messages(history: History) -> Iterator[str]:
-    """Messages until Ctrl-D; Ctrl-C clears the line, twice at an empty one it ends them."""
-    ask, typed = _editor(history) if terminal.is_terminal(sys.stdout) else _plain()
+@dataclass(frozen=True)
+class Editor:
+    """ask: for a message. typed: how far one has come that was not sent. silenced: around the
+    whole conversation; kept: while a message is handled."""
+
+    ask: Ask
+    typed: Ask = str
+    silenced: Around = nullcontext
+    kept: Around = nullcontext
+
+
+def read_messages(history: History) -> Generator[str, None, None]:
+    """Messages until Ctrl-D; Ctrl-C clears the line, twice at an empty one it ends them.
+
+    Close it, which gives the terminal back as it was.
+    """
+    editor = _editor(history) if terminal.is_terminal(sys.stdout) else _plain()
+    with editor.silenced():
+        for message in _asked(editor):
+            with editor.kept():
+                yield message
+
+
+def _asked(editor: Editor) -> Iterator[str]:
     warned = False
     while True:
         try:
-            message = ask()
+            message = editor.ask()
         except Terminated:
             raise
         except KeyboardInterrupt:
-            empty = not typed()
+            empty = not editor.typed()
             if empty and warned:
                 return
             if empty:
@@ -43,8 +68,7 @@ def read_messages(history: History) -> Iterator[str]:
         yield message
 
 
-def _editor(history: History) -> tuple[Ask, Ask]:
-    """What asks for a message, and what tells how far one has come that was not sent."""
+def _editor(history: History) -> Editor:
     pastes = Pastes()
     session: PromptSession[str] = PromptSession(
         "> ",
@@ -54,19 +78,20 @@ def _editor(history: History) -> tuple[Ask, Ask]:
         key_bindings=_keys(pastes),
     )
     pastes.watch(session)
+    keyboard = Keyboard(session.input)
 
     def ask() -> str:
         pastes.begin()
         return pastes.as_typed(session.prompt())
 
-    return ask, lambda: session.default_buffer.text
+    return Editor(ask, lambda: session.default_buffer.text, keyboard.silenced, keyboard.kept)
 
 
-def _plain() -> tuple[Ask, Ask]:
+def _plain() -> Editor:
     """For a terminal that knows no escapes: a line is a message."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
-    return lambda: input("> "), str
+    return Editor(lambda: input("> "))
 
 
 class CommandCompleter(Completer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 from colibri.cli import terminal
 from colibri.cli.errors import message as message_of
@@ -22,9 +23,10 @@ def talk(conversation: Conversation, history: str | None) -> None:
 
     kept = history_of(history, os.environ)
     terminal.say("/help tells the commands, Ctrl-D leaves.")
-    for message in read_messages(kept):
-        if not attempt(message, conversation):
-            return
+    with closing(read_messages(kept)) as messages:
+        for message in messages:
+            if not attempt(message, conversation):
+                return
 
 
 def attempt(message: str, conversation: Conversation) -> bool:
