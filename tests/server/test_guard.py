@@ -140,6 +140,23 @@ def test_names_that_the_server_answers_to(locked: Running, host: str, status: in
         assert "--allowed-host" in said
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/health/live", 200),
+        ("/health/ready", 200),
+        ("/health", 200),
+        ("/v1/models", 403),
+        ("/v1/colibri/stop", 403),
+        ("/", 403),
+    ],
+)
+def test_a_probe_of_http_1_0_needs_no_host(locked: Running, path: str, status: int) -> None:
+    with socket.create_connection(locked.address, timeout=20) as sock:
+        sock.sendall(f"GET {path} HTTP/1.0\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode())
+        assert raw_response(sock)[0] == status
+
+
 def test_a_wildcard_of_hosts_is_possible(llm: LLM) -> None:
     """B089."""
     with serving(llm, allowed_host=("*",)) as running:

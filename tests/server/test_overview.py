@@ -32,6 +32,14 @@ def test_facts(http: httpx2.Client, llm: LLM) -> None:
     assert told["rates"] is None
 
 
+def test_folders_of_the_server_are_not_told(http: httpx2.Client, llm: LLM) -> None:
+    told = http.get("/v1/colibri/model")
+    assert told.json()["path"] == llm.container.path.name
+    assert all("/" not in drive["directory"] for drive in told.json()["drives"])
+    assert "/" not in (told.json()["usage"]["path"] or "")
+    assert str(llm.container.path.parent) not in told.text
+
+
 def test_the_machine_is_measured_on_demand(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "_measured", lambda _llm: Rates(1e10, 1e9, 5e9))
     with serving(llm) as running, httpx2.Client(base_url=running.url, timeout=30) as http:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,7 +15,7 @@ from server_kit import Running, Scripted, events, said, serving
 
 from colibri import LLM
 from colibri.engine.request import Event, Failed, Finished, PrefillProgress, Request, Token
-from colibri.errors import QueueFullError, ReadError, StalledError
+from colibri.errors import ColibriError, QueueFullError, ReadError, StalledError, TokenizerError
 
 STORY: Any = {"messages": [{"role": "user", "content": "Tell me a story."}], "seed": 1}
 PATHS: list[tuple[str, Any]] = [
@@ -71,6 +73,30 @@ def test_an_error_in_the_middle_is_an_event(llm: LLM, path: str, body: Any, afte
         assert whole.status_code == 500
         assert "expert 3" in whole.json()["error"]["message"]
         assert http.get("/v1/models").status_code == 200  # and the server lives
+
+
+@pytest.mark.parametrize(("path", "body"), PATHS)
+@pytest.mark.parametrize("kind", [ReadError, TokenizerError])
+def test_no_answer_names_a_folder_of_the_server(
+    llm: LLM,
+    path: str,
+    body: dict[str, Any],
+    kind: type[ColibriError],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """4xx and 5xx, whole or as a stream; the log has it all."""
+    caplog.set_level(logging.INFO, "colibri.server")
+    message = f"{llm.container.path}/model.json: damaged; see {Path.home()}/a/notes.txt"
+    with (
+        serving(Scripted(llm, failing(kind(message), 1))) as server,
+        httpx2.Client(base_url=server.url) as http,
+    ):
+        said = [http.post(path, json=body | {"stream": stream}).text for stream in (True, False)]
+    for text in said:
+        assert "model.json: damaged; see notes.txt" in text
+        assert str(llm.container.path.parent) not in text
+    if kind is ReadError:
+        assert f"{llm.container.path}/model.json" in caplog.text
 
 
 def test_what_nobody_foresaw_is_an_event_too(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,13 +4,14 @@ envelopes."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from colibri import errors
 from colibri.container.jsonfile import encode_json
 from colibri.errors import ColibriError
 from colibri.server import log
+from colibri.server.places import without_places
 
 # Fields whose keys are texts of the client's.
 _MAPS = ("chat_template_kwargs", "logit_bias", "metadata", "schema")
@@ -37,6 +38,11 @@ class ApiError(ColibriError):
 
     def anthropic(self) -> bytes:
         return encode_json({"type": "error", "error": self._said})
+
+    def without_places(self, folders: Iterable[str]) -> ApiError:
+        """As a client may have it."""
+        said = without_places(self.message, folders)
+        return ApiError(self.status, said, param=self.param, code=self.code, headers=self.headers)
 
     @property
     def logged(self) -> str:

@@ -26,6 +26,7 @@ from colibri.server.stream import ClientGone
 logger = logging.getLogger("colibri.server")
 
 LIVENESS = "/health/live"
+HEALTH = ("/health", LIVENESS, "/health/ready")
 STOP = "/v1/colibri/stop"  # which asks for a secret of its own (health.py)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _GONE = 499  # as others log a client that left; it is never sent
@@ -56,7 +57,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, exchange: _Exchange) -> None:
         headers = Headers(scope=scope)
-        self._check_host(headers)
+        self._check_host(headers, scope["path"])
         origin = headers.get("origin")
         if origin is not None:
             self._check_origin(origin, headers)
@@ -73,9 +74,12 @@ class Guard:
     def _is_open(self, path: str) -> bool:
         return path in (LIVENESS, STOP) or (self._service.config.page and is_page(path))
 
-    def _check_host(self, headers: Headers) -> None:
+    def _check_host(self, headers: Headers, path: str) -> None:
         """A page of any site can have its name point here, and then be one origin with us; such a
-        name is none of ours. An address is no name."""
+        name is none of ours. An address is no name. A probe of HTTP/1.0 may give none; browsers
+        always do."""
+        if "host" not in headers and path in HEALTH:
+            return
         host = _host_of(headers.get("host", ""))
         if "*" in self._hosts or host in self._hosts or _is_address(host):
             return
@@ -160,6 +164,7 @@ class _Exchange:
         refusal = _refusal(error)
         self._record.failed(refusal)
         path = self._scope["path"]
+        refusal = refusal.without_places(self._service.places())
         body = refusal.anthropic() if path.startswith("/v1/messages") else refusal.openai()
         response = Response(body, refusal.status, refusal.headers, "application/json")
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri import __version__
+from colibri.container.files import as_unicode
 from colibri.experts.usage import facts
 from colibri.experts.usage.pins import enough
 from colibri.hardware import probe
@@ -20,7 +22,7 @@ from colibri.planner.forecast import Rates
 from colibri.planner.outcome import Row, Run, outcome
 from colibri.server.errors import ApiError
 from colibri.server.reply import Json
-from colibri.server.service import Service
+from colibri.server.service import Service, folder_name
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
@@ -83,7 +85,7 @@ def overview(service: Service) -> dict[str, Any]:
         "id": service.model_id,
         "version": __version__,
         "load_line": llm.load_line,
-        "path": str(llm.container.path),
+        "path": folder_name(llm.container.path),
         "started_unix": service.started,
         "machine": _machine(llm),
         "settings": {name: getattr(config, name) for name in _SETTINGS},
@@ -97,7 +99,10 @@ def overview(service: Service) -> dict[str, Any]:
             "peak_rss_bytes": stats.peak_rss_bytes,
             "guard_shrinks": stats.guard_shrinks,
         },
-        "drives": [dataclasses.asdict(drive) for drive in stats.drives],
+        "drives": [
+            dataclasses.asdict(drive) | {"directory": folder_name(Path(drive.directory))}
+            for drive in stats.drives
+        ],
         "rates": None if service.rates is None else _rates(service.rates),
         "outcome": [
             dataclasses.asdict(row) | {"deviation": row.deviation, "worse": row.worse}
@@ -125,7 +130,7 @@ def _usage(llm: LLM) -> dict[str, Any]:
     return {
         "tokens": counts.tokens,
         "selections": counts.total_selections,
-        "path": None if path is None else str(path),
+        "path": None if path is None else as_unicode(path.name),
         "half_life_tokens": llm.config.usage_half_life,
         "enough_to_pin": enough(counts),
         "hottest": [

@@ -160,7 +160,7 @@ async def _frames(turn: Turn, writer: Writer) -> AsyncIterator[bytes]:
         except Exception as error:  # the headers are gone: here is where a stream tells its errors
             refusal = as_api_error(error)
             turn.record.failed(refusal)
-            yield writer.error(refusal)
+            yield writer.error(refusal.without_places(turn.service.places()))
             return
         yield b"".join(writer.end())
     turn.record.say(wholes)

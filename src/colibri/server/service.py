@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colibri.config import ServerConfig
@@ -20,6 +21,7 @@ from colibri.server.errors import ApiError
 from colibri.server.firing import Firings
 from colibri.server.live import Asked, Exchange, Inbox
 from colibri.server.metrics import Metrics
+from colibri.server.places import places
 from colibri.server.profile import SampledClock
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ class Service:
     def any_llm(self) -> LLM | None:
         """Also while the server ends."""
         return self._llm
+
+    def places(self) -> tuple[str, ...]:
+        """Folders of this machine that no answer names."""
+        return places(self._llm)
 
     def unready(self) -> ApiError:
         says = "the model is being loaded" if self.state == "loading" else "the server is stopping"
@@ -166,4 +172,8 @@ def name_of(model: str | None) -> str:
     if model is None:
         return "colibri-demo"
     path = located(model, os.environ)
+    return folder_name(path)
+
+
+def folder_name(path: Path) -> str:
     return as_unicode(hub_id(path) or path.absolute().name)
