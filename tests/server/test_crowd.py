@@ -14,7 +14,7 @@ import pytest
 from server_kit import Running, raw_request, raw_response, serving
 
 from colibri import LLM
-from colibri.server.protocol import SPARE_CONNECTIONS
+from colibri.server.crowd import SPARE_CONNECTIONS, Room
 
 MOST = 6
 ASKED = b'{"prompt": "A cat", "max_tokens": 1}'
@@ -126,3 +126,13 @@ def test_a_preflight_is_answered_so_that_a_page_can_read_the_refusal(llm: LLM) -
         head = sock.recv(4096).lower()
         assert b" 503 " in head.split(b"\r\n")[0]
         assert b"access-control-allow-origin: http://localhost:3000" in head
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "most", "spare"),
+    [(None, 512, 64), (5000, 512, 64), (576, 512, 64), (575, 511, 64), (100, 75, 25), (0, 1, 1)],
+)
+def test_room_for_connections(descriptors: int | None, most: int, spare: int) -> None:
+    room = Room(512)
+    assert room.fit(descriptors) is ((most, spare) != (512, 64))
+    assert (room.most, room.spare) == (most, spare)

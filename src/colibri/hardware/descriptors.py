@@ -14,6 +14,12 @@ def open_now() -> int:
         return 0
 
 
+def limit_now() -> int | None:
+    """As many as may be open as the limit stands; None: any number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
 def most_open() -> int | None:
     """As many as the process may allow itself; None: any number."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

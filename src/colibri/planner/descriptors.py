@@ -8,7 +8,7 @@ from pathlib import Path
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.mirror import experts_by_file
 from colibri.errors import CapacityError
-from colibri.hardware.descriptors import allow, open_now
+from colibri.hardware.descriptors import allow, limit_now, open_now
 
 SPARE = 64  # for the trunk's files, records, libraries and a few connections
 _BESIDE = 1024  # more are asked for, which a server's connections and reads past a fault may take
@@ -17,6 +17,13 @@ _BESIDE = 1024  # more are asked for, which a server's connections and reads pas
 def needed(layers: Mapping[int, LayerExperts], mirrors: int) -> int:
     """Descriptors: each file of experts stays open, as does its copy in each mirror."""
     return len(experts_by_file(layers)) * (1 + mirrors) + SPARE
+
+
+def left_for_connections(layers: Mapping[int, LayerExperts], mirrors: int) -> int | None:
+    """Descriptors beside those of the model's files, which are opened as they are first read, and
+    the process's own. None: any number."""
+    limit = limit_now()
+    return None if limit is None else max(0, limit - needed(layers, mirrors) + SPARE // 2)
 
 
 def allow_open_files(path: Path, layers: Mapping[int, LayerExperts], mirrors: int) -> None:

@@ -5,13 +5,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
 
 from starlette.types import Receive, Scope
 
 from colibri.server.errors import ApiError
 
+# Beyond the most connections, in which requests are refused with a word; more are dropped. A
+# process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
+SPARE_CONNECTIONS = 64
 _AFTER_SECONDS = 1  # to come again: connections come and go faster than answers end
 _DRAIN_SECONDS = 1.0  # for a body that nobody wants: unread, it would reset what is answered
+
+
+@dataclass
+class Room:
+    """For connections. most: in which requests are answered. spare: in which they are refused."""
+
+    most: int
+    spare: int = SPARE_CONNECTIONS
+
+    def fit(self, descriptors: int | None) -> bool:
+        """Makes do with so many descriptors: a model may need nearly all that the process may
+        have. Whether there is less room than there was."""
+        if descriptors is None or descriptors >= self.most + self.spare:
+            return False
+        room = max(2, descriptors)
+        self.spare = min(self.spare, max(1, room // 4))
+        self.most = min(self.most, room - self.spare)
+        return True
 
 
 async def check_crowd(scope: Scope, receive: Receive, most: int) -> None:

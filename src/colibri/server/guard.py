@@ -66,7 +66,7 @@ class Guard:
                 await _preflight(headers)(scope, receive, exchange.send)
                 return
         if scope["path"] not in (LIVENESS, STOP):
-            await check_crowd(scope, receive, self._service.config.connections)
+            await check_crowd(scope, receive, self._service.room.most)
         if not self._is_open(scope["path"]):
             self._check_key(headers)
         await self._app(scope, receive, exchange.send)

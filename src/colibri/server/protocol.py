@@ -9,15 +9,12 @@ from typing import Any, cast
 import h11
 from uvicorn.config import Config
 
+from colibri.server.crowd import Room
 from colibri.server.errors import ApiError
 from colibri.server.halfopen import HalfOpenProtocol
 
-# Beyond the most connections, in which requests are refused with a word; more are dropped. A
-# process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
-SPARE_CONNECTIONS = 64
 
-
-def protocol_class(head_seconds: float, connections: int) -> type[asyncio.Protocol]:
+def protocol_class(head_seconds: float, room: Room) -> type[asyncio.Protocol]:
     class Impatient(HalfOpenProtocol):
         _timer: asyncio.TimerHandle | None = None
 
@@ -26,7 +23,7 @@ def protocol_class(head_seconds: float, connections: int) -> type[asyncio.Protoc
             # For whoever has to end a connection whose client does not read, and to count them.
             own = {"abort": transport.abort, "connections": self.connections}
             self.app_state = {**self.app_state, **own}
-            if len(self.connections) > connections + SPARE_CONNECTIONS:
+            if len(self.connections) > room.most + room.spare:
                 transport.abort()
             else:
                 self._watch()
@@ -93,10 +90,10 @@ def _not_http(conn: h11.Connection) -> bytes:
     return b"".join(part or b"" for part in (head, said, end))
 
 
-def uvicorn_config(app: Any, head_seconds: float, connections: int) -> Config:
+def uvicorn_config(app: Any, head_seconds: float, room: Room) -> Config:
     return Config(
         app,
-        http=cast(Any, protocol_class(head_seconds, connections)),
+        http=cast(Any, protocol_class(head_seconds, room)),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -17,6 +17,7 @@ from colibri.config import ServerConfig
 from colibri.container.files import as_unicode
 from colibri.container.hubcache import hub_id, located
 from colibri.planner.forecast import Rates
+from colibri.server.crowd import Room
 from colibri.server.errors import ApiError
 from colibri.server.firing import Firings
 from colibri.server.live import Asked, Exchange, Inbox
@@ -41,6 +42,7 @@ class Service:
 
     def __init__(self, config: ServerConfig, sampling: dict[str, Any] | None = None) -> None:
         self.config = config
+        self.room = Room(config.connections)
         self.metrics = Metrics()
         self.state: State = "loading"
         self.started = int(time.time())

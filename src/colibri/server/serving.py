@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from colibri.config import ServerConfig
+from colibri.container.layerexperts import main_layers
 from colibri.errors import ConfigError
+from colibri.planner.descriptors import left_for_connections
 from colibri.server.app import Application
 from colibri.server.protocol import uvicorn_config
 from colibri.server.service import Service
@@ -69,7 +71,7 @@ class Server(uvicorn.Server):
     def __init__(self, service: Service, load: Callable[[], LLM], name: str) -> None:
         config = service.config
         app = Application(service)
-        super().__init__(uvicorn_config(app, config.head_timeout, config.connections))
+        super().__init__(uvicorn_config(app, config.head_timeout, service.room))
         self.service = service
         self.on_ready: Callable[[], None] = lambda: None
         self.failure: BaseException | None = None
@@ -127,9 +129,20 @@ class Server(uvicorn.Server):
             llm.close()
 
     def _loaded(self, llm: LLM) -> None:
+        self._fit_connections(llm)
         self.service.loaded(llm, self._name)
         if self.service.state == "ready":
             self.on_ready()
+
+    def _fit_connections(self, llm: LLM) -> None:
+        """Into the descriptors that the model's files leave."""
+        layers, room = main_layers(llm.container.expert_layers()), self.service.room
+        if room.fit(left_for_connections(layers, len(llm.config.mirror))):
+            logger.warning(
+                "at most %d connections are served at a time, since the limit of open files leaves "
+                "no more: raise the hard limit (ulimit -Hn, or LimitNOFILE= of a service)",
+                room.most,
+            )
 
 
 def run(server: Server, listening: socket.socket) -> None:
