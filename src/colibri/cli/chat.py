@@ -50,7 +50,7 @@ from colibri.errors import ConfigError
     help="Where the lines you type are kept (COLI_CHAT_HISTORY); default: a private file in your "
     "state directory.",
 )
-@click.option("--plain", is_flag=True, help="No styles for markdown.")
+@click.option("--plain", is_flag=True, help="Answers as they are: no styles, no wrapping.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
 @verbose_option
 @chat_options
@@ -78,7 +78,7 @@ def command(
     system = system and valid_text(system, "--system")
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     quiet = quiet or not interactive
-    look = Look(styled=terminal.has_colour(sys.stdout) and not plain) if interactive else None
+    look = _look(plain) if interactive else None
     history = history or os.environ.get("COLI_CHAT_HISTORY") or None
 
     with _backend(attach, api_key, flags, quiet, verbose) as backend:
@@ -87,6 +87,13 @@ def command(
             talk(conversation, history)
         else:
             answer_lines(conversation)
+
+
+def _look(plain: bool) -> Look:
+    if plain:
+        return Look(styled=False)
+    out = sys.stdout
+    return Look(styled=terminal.has_colour(out), wrapped=terminal.is_terminal(out))
 
 
 @contextmanager

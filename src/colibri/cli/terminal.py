@@ -59,6 +59,14 @@ def has_colour(stream: TextIO) -> bool:
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
+def columns(stream: TextIO) -> int:
+    """Of a terminal, as wide as it is now; 0: it is none, or does not tell."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
 def write_answer(text: str) -> None:
     """Text of the model to stdout at once; a terminal is not handed control characters."""
     write_shown(harmless(text) if sys.stdout.isatty() else text)

@@ -53,6 +53,9 @@ class Terminal:
     def text(self) -> str:
         return without_styles(self.raw)
 
+    def resize(self, columns: int) -> None:
+        _resize(self._master, columns)
+
     def mode_now(self) -> tuple[int, int]:
         """Echo, lines and the like."""
         mode: list[Any] = termios.tcgetattr(self._master)
@@ -105,7 +108,7 @@ def terminal(*flags: str, first: str = "", **environ: Any) -> Iterator[Terminal]
     """`coli` with these flags. Nothing of the caller's settings but what is given. first: Python
     that runs before it."""
     master, slave = os.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    _resize(slave, COLUMNS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COLI_")}
     # Nobody answers here when it asks where the cursor is.
     kept |= {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "COLI_USAGE": "off", **environ}
@@ -123,3 +126,7 @@ def terminal(*flags: str, first: str = "", **environ: Any) -> Iterator[Terminal]
         process.wait()
         os.close(slave)
         os.close(master)
+
+
+def _resize(descriptor: int, columns: int) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from colibri.cli.talk.screen import Look, Screen
+from colibri.cli import terminal
+from colibri.cli.talk.screen import Look, Screen, show_thinking
 
 ANSWER = "# Title\n\nSome **bold** text, `code`, 2 * 3.\n```py\nx = 1\n```\nEnd"
 
@@ -60,3 +61,19 @@ def test_thinking_is_dim_on_a_terminal(capsys: Any, monkeypatch: pytest.MonkeyPa
     screen = Screen(Look(True, unfolded=True))
     screen.reasoning("Hm.")
     assert capsys.readouterr().err == "\x1b[2mHm.\x1b[22m"
+
+
+def test_thinking_is_wrapped_as_it_comes_and_when_it_is_shown_later(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "columns", lambda _stream: 8)
+    look = Look(False, wrapped=True, unfolded=True)
+    screen = Screen(look)
+    for char in "one two three":
+        screen.reasoning(char)
+    screen.text("four five")
+    screen.end()
+    show_thinking("one two three", look)
+    captured = capsys.readouterr()
+    assert captured.err == "one two\nthree\n\n" * 2
+    assert captured.out == "four\nfive"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -238,6 +239,31 @@ def test_a_paste_is_text_and_stays_so_when_recalled(tmp_path: Path) -> None:
         leave(person)
     asked = [m["content"] for m in json.loads(saved.read_text())["messages"][::2]]
     assert asked == ["/etc/hosts\n// two lines"] * 2
+
+
+PROSE = "Some words that a **narrow terminal** does not hold in one row.\n"
+CODE = "```\nand code, which is not broken at words whatever its width may be\n```\n"
+
+
+@pytest.mark.parametrize("flags", [(), ("--plain",)])
+def test_an_answer_is_wrapped_at_words_and_as_wide_as_the_terminal_is_now(
+    flags: tuple[str, ...],
+) -> None:
+    body = b"".join(event(content=char) for char in PROSE + CODE)
+    body += event(finish_reason="stop") + b"data: [DONE]\n\n"
+    with (
+        other_server(lambda: (200, body)) as url,
+        terminal("chat", "--attach", url, "--history", "off", *flags) as person,
+    ):
+        person.ready()
+        person.say("wide")
+        assert person.ready().endswith(PROSE + CODE)
+        person.resize(24)
+        time.sleep(0.3)  # the editor draws itself anew
+        person.say("narrow")
+        person.wait("Some")
+        narrow = "Some words that a\n**narrow terminal** does\nnot hold in one row.\n"
+        person.wait(re.escape((PROSE if flags else narrow)[4:] + CODE))
 
 
 def test_a_terminal_without_escapes_gets_none(llm: LLM, server: Running) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from colibri.cli import terminal
 from colibri.cli.talk import brio, saved, settings
 from colibri.cli.talk.conversation import Conversation
-from colibri.cli.talk.screen import Look
+from colibri.cli.talk.screen import Look, show_thinking
 from colibri.errors import ConfigError
 
 _AFTER_HELP = (
@@ -66,8 +66,7 @@ def _thinking(conversation: Conversation, text: str) -> None:
     if conversation.look is not None:
         conversation.look.unfolded = unfold
     if unfold and conversation.last is not None and conversation.last.reasoning:
-        terminal.write_aside(conversation.last.reasoning)
-        terminal.end_aside()
+        show_thinking(conversation.last.reasoning, conversation.look)
     elif unfold:
         terminal.say("(no thinking to show yet)")
 

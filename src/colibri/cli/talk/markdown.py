@@ -1,4 +1,5 @@
-"""Markdown as it streams: styled, and no character of it changed, moved or left out.
+"""Markdown as it streams: styled, and no character of it changed, moved or left out. With a wrapper
+lines are broken at words, but for those of code.
 
 A line's kind is known once its first characters are, so that little is held back; styles end with
 their line. What is shown without its styles is the text that came.
@@ -8,6 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from colibri.cli.talk.wrap import Wrapper
 
 _RESET = "\x1b[0m"
 _BOLD, _DIM, _ITALIC, _CODE = "1", "2", "3", "36"
@@ -26,6 +31,8 @@ _RUN = re.compile(r"(`+|\*+|_+|\n)")
 class Styler:
     """`feed` and `finish` return text for a terminal; each piece ends unstyled."""
 
+    styled: bool = True
+    wrapper: Wrapper | None = None
     _begun: str | None = ""  # of a line whose kind is not known yet; None: it is known
     _run: str = ""  # of marks; what follows decides what it means
     _fence: str = ""  # how the block of code began that this line is in
@@ -47,6 +54,8 @@ class Styler:
             self._decide(self._begun, whole=True)
         self._settle("\n")
         self._begun = ""
+        if self.wrapper is not None:
+            self._out.append(self.wrapper.finish())
         return self._taken()
 
     def _taken(self) -> str:
@@ -160,8 +169,15 @@ class Styler:
     def _put(self, text: str, style: str = "") -> None:
         styles = [style, self._line, _CODE if self._code else ""]
         styles += [_BOLD if self._strong else "", _ITALIC if self._stressed else ""]
-        codes = ";".join(dict.fromkeys(filter(None, styles)))
-        shown = text.rstrip("\n")
-        if codes and shown:
-            text = f"\x1b[{codes}m{shown}{_RESET}{text[len(shown) :]}"
-        self._out.append(text)
+        codes = ";".join(dict.fromkeys(filter(None, styles))) if self.styled else ""
+        if self.wrapper is not None:
+            self._out.append(self.wrapper.feed(text, codes, as_it_is=bool(self._fence)))
+        else:
+            self._out.append(painted(text, codes))
+
+
+def painted(text: str, codes: str) -> str:
+    shown = text.rstrip("\n")
+    if not codes or not shown:
+        return text
+    return f"\x1b[{codes}m{shown}{_RESET}{text[len(shown) :]}"
