@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -19,6 +18,7 @@ from colibri.grammar.grammars import Grammars
 from colibri.llm.scores import Normalize, Scoring, check_options, joint_ids
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import StopWatch, TextAssembler
+from colibri.text.notes import SaidOnce
 from colibri.text.parts import AnswerParser
 from colibri.text.tokenizer import Tokenizer
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.history import Message
 
 Prompt = str | Sequence[int]
-
-logger = logging.getLogger("colibri")
-
-_MOST_NOTES = 256  # they name what clients made up, of which there is no end
 
 
 class Asker:
@@ -57,7 +53,7 @@ class Asker:
         self._vocab_size = vocab_size
         self._room = context - 1  # for a prompt
         self._marks = marks
-        self._noted: set[str] = set()  # said once each
+        self._said = SaidOnce()
 
     @cached_property
     def chat_format(self) -> ChatFormat | None:
@@ -87,7 +83,7 @@ class Asker:
         if self._marks:
             request.marks = self._boundaries(messages, asked, prompt)
         notes = (*chat.notes(asked, messages), *rules.notes)
-        self._warn(notes)
+        self._said.warn(notes)
         parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
         return self._answer(request, tokenizer, False, parser, shown, notes)
 
@@ -104,12 +100,6 @@ class Asker:
         if stop:
             request.watch = StopWatch(tokenizer, stop, continues, shown)
         return Answer(request, TextAssembler(tokenizer, stop, continues, parser, shown), notes)
-
-    def _warn(self, notes: Sequence[str]) -> None:
-        for note in notes:
-            if note not in self._noted and len(self._noted) < _MOST_NOTES:
-                logger.warning("%s", "".join(c if c.isprintable() else "\ufffd" for c in note))
-                self._noted.add(note)
 
     def question(
         self, context: str, options: Sequence[str], normalize: Normalize, *, rendered: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -13,6 +12,7 @@ from colibri.cli import figures
 from colibri.cli.talk.backend import Wishes
 from colibri.cli.talk.http import Client
 from colibri.errors import ColibriError
+from colibri.text.notes import SaidOnce
 
 if TYPE_CHECKING:
     from colibri.answer import Chunk
@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     from colibri.llm.scores import Scores
 
 
-logger = logging.getLogger("colibri")
-
-
 class Attached:
     """Raises on the first use what keeps one from using the server at all."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._usage: dict[str, Any] = {}
-        self._noted: set[str] = set()  # said once each, as it is here
+        self._said = SaidOnce()
         models = client.get("/v1/models").get("data")
         first = models[0] if isinstance(models, list) and models else None
         if not isinstance(first, dict) or not isinstance(first.get("id"), str):
@@ -51,7 +48,7 @@ class Attached:
         ended = False
         with closing(self._client.events("/v1/chat/completions", body)) as events:  # type: ignore[type-var]
             for event in events:
-                self._warn(self._client.notice)
+                self._said.warn([self._client.notice])
                 if event.comment:
                     progress = _progress(event.data, time.perf_counter() - began)
                     if progress is not None and on_progress is not None:
@@ -63,11 +60,6 @@ class Attached:
                     yield chunk
         if not ended:
             raise ColibriError(f"{self._client.url}: the connection ended before the answer did")
-
-    def _warn(self, notice: str) -> None:
-        if notice and notice not in self._noted:
-            self._noted.add(notice)
-            logger.warning("%s", notice)
 
     def score(self, messages: Sequence[Mapping[str, Any]], options: Sequence[str]) -> Scores:
         from colibri.llm.scores import Choice, Scores
