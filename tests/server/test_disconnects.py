@@ -226,3 +226,16 @@ def test_who_closes_its_side_and_then_leaves_is_gone(server: Running) -> None:
     sock.close()
     server.await_idle()
     assert decoded(server) - before < 1800
+
+
+def test_an_older_client_that_closes_its_side_has_left(server: Running) -> None:
+    """HTTP/1.0 has no word for "wait" that would show who is still there."""
+    with server.connect() as sock:
+        asked = raw_request("/v1/completions", ENDLESS % b"false")
+        sock.sendall(asked.replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+        await_running(server, 3)
+        before = decoded(server)
+        sock.shutdown(socket.SHUT_WR)
+        server.await_idle()
+        assert decoded(server) - before < 1000
+        assert sock.recv(100) == b""
