@@ -32,7 +32,7 @@ def test_a_proven_gain_is_saved_shown_taken_and_deleted(coli, speed):
     again = coli("tune")
     assert "as it is: 10.00" in again.err  # what is tuned is not what was tuned before
     ran = coli("run", "--max-tokens", "1", "Once", "--ram", "1GB")
-    assert "1 threads, profile demo-" in ran.err
+    assert "1 thread, profile demo-" in ran.err
     assert "deleted" in coli("tune", "--reset").out
     assert "there is no profile" in coli("tune", "--show").out
     assert "there is no profile" in coli("tune", "--reset").out

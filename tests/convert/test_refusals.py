@@ -56,7 +56,7 @@ def test_no_experts_at_all(tmp_path: Path) -> None:
 def test_missing_trunk_tensor(tmp_path: Path) -> None:
     tensors = MODEL.tensors()
     del tensors["model.norm.weight"]
-    refused(tmp_path, tensors, ContainerError, r"lacks 1 tensors.*model\.norm\.weight")
+    refused(tmp_path, tensors, ContainerError, r"lacks 1 tensor .*model\.norm\.weight")
 
 
 def test_trunk_shape(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def _layer(field: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (lambda d: d.update(variance=[1.0]), ContainerError, "numbers"),
         (lambda d: d["topics"][0].update(tokens=0), ContainerError, "without tokens"),
         (lambda d: d["topics"][0].update(pole=[2, 0, 0]), ContainerError, "lies nowhere"),
-        (_layer("places", [[0, 0, 0]]), ContainerError, "layer 2: 1 entries of 32"),
+        (_layer("places", [[0, 0, 0]]), ContainerError, "layer 2: 1 entry of 32"),
         (_layer("places", [[0, 0]] * 32), ContainerError, "layer 2: an expert lies nowhere"),
         (_layer("places", [[9, 0, 0]] * 32), ContainerError, "layer 2: an expert lies nowhere"),
         (_layer("selections", [[-1] * 10] * 32), ContainerError, "layer 2: selections"),
@@ -220,7 +220,7 @@ def test_the_users_own_atlas_comes_first(tmp_path: Path, built: Atlas, llm: LLM)
     [
         ({"topics": []}, "0 topics"),
         ({"topics": [{"name": "a", "prompts": ["x", "y"]}] * 4}, "the same name"),
-        ({"topics": [{"name": n, "prompts": ["x"]} for n in "abcd"]}, "1 prompts; give 2"),
+        ({"topics": [{"name": n, "prompts": ["x"]} for n in "abcd"]}, "1 prompt; give 2"),
         ({"topics": [{"name": n, "prompts": ["x", " "]} for n in "abcd"]}, "none of them empty"),
         ({"topics": [{"name": n, "prompts": ["x", "y"]} for n in ("", "b", "c", "d")]}, "no name"),
         ({"topics": [{"name": n * 41, "prompts": ["x", "y"]} for n in "abcd"]}, "no name"),

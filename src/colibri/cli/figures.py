@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from colibri.lab.units import size as size
+from colibri.words import count as count
 
 
 def duration(seconds: float) -> str:
@@ -27,7 +28,3 @@ def rate(count: float, seconds: float, unit: str) -> str:
 
 def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "-"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -65,8 +65,8 @@ def _facts(container: Container, family: Family) -> Iterator[tuple[str, str]]:
         f"{figures.size(_expert_bytes(layers))} experts, {_by_dtype(trunk_bytes)} trunk"
         + (f", {figures.size(beside)} of it kept, not run yet" if beside else ""),
     )
-    yield "context", f"{config.max_position_embeddings:,} tokens"
-    yield "vocabulary", f"{config.vocab_size:,} tokens"
+    yield "context", figures.count(config.max_position_embeddings, "token")
+    yield "vocabulary", figures.count(config.vocab_size, "token")
 
 
 def _cpu() -> str:

@@ -56,7 +56,7 @@ def _columns() -> int:
 
 
 def prefill_line(progress: PrefillProgress) -> str:
-    parts = [f"prompt {progress.tokens_done}/{progress.tokens_total} tokens"]
+    parts = [f"prompt {progress.tokens_done}/{figures.count(progress.tokens_total, 'token')}"]
     if progress.layers:  # a server tells less
         parts.append(f"layer {progress.layer}/{progress.layers}")
         parts.append(f"{figures.size(progress.bytes_read)} read")

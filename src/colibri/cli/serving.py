@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from colibri.cli import terminal
+from colibri.cli import figures, terminal
 from colibri.cli.loading import show_warnings
 from colibri.cli.options import (
     Command,
@@ -103,7 +103,7 @@ def _announce(server: Server, url: str) -> None:
     terminal.say(
         f"serving {service.model_id} at {url}: {llm.load_line}; "
         f"memory {plan.peak_bytes / 1e9:.2f} of {plan.budget_bytes / 1e9:.2f} GB, "
-        f"context {plan.context} tokens"
+        f"context {figures.count(plan.context, 'token')}"
     )
 
 

@@ -140,7 +140,7 @@ def _counted(file: UsageFile, found: Found) -> str:
         return text
     age = max(0.0, time.time() - found.head.saved_unix)
     return (
-        f"{text}; each counts half after {found.head.half_life_tokens:,} tokens; "
+        f"{text}; each counts half after {figures.count(found.head.half_life_tokens, 'token')}; "
         f"saved {figures.duration(age)} ago"
     )
 

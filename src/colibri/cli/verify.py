@@ -13,6 +13,7 @@ from colibri.cli.options import setting_option, take
 from colibri.cli.progress import ProgressLine
 from colibri.cli.types import Directory
 from colibri.errors import ConfigError
+from colibri.words import count
 
 if TYPE_CHECKING:
     from colibri.lab.verify.results import Logits, Summary, Verified
@@ -114,7 +115,7 @@ def _summary(kind: str, unit: str, s: Summary) -> Iterator[str]:
 
 def _logits(g: Logits) -> Iterator[str]:
     yield (
-        f"answers  {g.positions} positions: top-1 {g.top1:.3f}, top-5 {g.top5:.3f}, "
+        f"answers  {count(g.positions, 'position')}: top-1 {g.top1:.3f}, top-5 {g.top5:.3f}, "
         f"KL {g.kl_mean:.4f} on average, {g.kl_largest:.4f} at most"
     )
     least = min(g.hidden_cosines)

@@ -12,6 +12,7 @@ from colibri.container.header import TensorInfo, read_header
 from colibri.container.jsonfile import read_json
 from colibri.container.spread import SUFFIX, find_shards
 from colibri.errors import ContainerError, ReadError
+from colibri.words import count
 
 INDEX_SUFFIX = ".safetensors.index.json"
 _NUMBERED = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors", re.ASCII)
@@ -163,8 +164,8 @@ def _check_complete(
     there = [found[name] for name in sorted(group.values())]
     tensors = _merge(directory, there, cut_short=True)
     raise ContainerError(
-        f"{directory}: found {len(group)} of {total} shards with {len(tensors)} tensors; missing "
-        f"({hint}): {_list(names, len(missing))}"
+        f"{directory}: found {len(group)} of {total} shards with "
+        f"{count(len(tensors), 'tensor')}; missing ({hint}): {_list(names, len(missing))}"
     )
 
 

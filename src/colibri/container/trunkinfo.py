@@ -16,6 +16,7 @@ from colibri.container.weights import Match, WeightMap
 from colibri.errors import ContainerError
 from colibri.kernels.moe import FP8_SCHEMES, Fp8Scheme
 from colibri.kernels.packing import Scheme
+from colibri.words import count_are
 
 StoredDtype = FloatDtype | Fp8Scheme | Scheme
 _PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
@@ -96,8 +97,8 @@ def classify_all(
         _refuse_quantised(matched)
         first = ", ".join(f"{shown(t.name)} ({t.file.name})" for t in unknown[:5])
         raise ContainerError(
-            f"{path}: {len(unknown)} tensors are not part of this model family as colibri knows "
-            f"it: {first}; ignoring them could give wrong text"
+            f"{path}: {count_are(len(unknown), 'tensor')} not part of this model family as "
+            f"colibri knows it: {first}; ignoring them could give wrong text"
         )
     return matched
 

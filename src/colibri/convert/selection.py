@@ -12,6 +12,7 @@ from colibri.container.scaled import paired
 from colibri.container.weights import ExpertShape, Kind, Match, Part, WeightMap
 from colibri.convert.source import LayerSource
 from colibri.errors import ContainerError, UnsupportedModelError
+from colibri.words import count, count_are
 
 _LISTED = 8
 
@@ -48,7 +49,7 @@ def _known(tensors: Iterable[TensorInfo], weights: WeightMap) -> list[tuple[Tens
     unknown = [shown(info.name) for info, match in matched if match is None]
     if unknown:
         raise UnsupportedModelError(
-            f"{len(unknown)} tensors are unknown to this model family: {_list(unknown)}; "
+            f"{count_are(len(unknown), 'tensor')} unknown to this model family: {_list(unknown)}; "
             "converting without them could change the model's answers"
         )
     return kept
@@ -58,7 +59,7 @@ def _check_trunk(trunk: Mapping[str, TensorInfo], required: Mapping[str, tuple[i
     missing = [shown(name) for name in required if name not in trunk]
     if missing:
         raise ContainerError(
-            f"the checkpoint lacks {len(missing)} tensors that its config.json calls for: "
+            f"the checkpoint lacks {count(len(missing), 'tensor')} that its config.json calls for: "
             f"{_list(missing)}"
         )
     for name, shape in required.items():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from colibri.engine.request import Request
 from colibri.errors import QueueFullError
+from colibri.words import count_are
 
 _REMEMBERED = 16  # departures that the rate is taken from
 _SOONEST, _LATEST = 1.0, 600.0  # seconds that a client is told to wait
@@ -36,8 +37,8 @@ class Line:
             if bounded and len(self._waiting) >= self._most:
                 seconds = self._retry_after()
                 raise QueueFullError(
-                    f"{len(self._waiting)} requests are waiting already, as many as --max-queue "
-                    f"allows: try again in {seconds:.0f} s",
+                    f"{count_are(len(self._waiting), 'request')} waiting already, as many as "
+                    f"--max-queue allows: try again in {seconds:.0f} s",
                     seconds,
                 )
             if not self._waiting:

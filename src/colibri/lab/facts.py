@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from colibri.lab import units
 from colibri.lab.clock import PHASES
 from colibri.lab.results import ByReads, Conversations, Lookahead, PhaseShare, Results
+from colibri.words import count
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ def _run(r: Results) -> list[tuple[str, str]]:
     cold = ", cold" if w.cold else ""
     return [
         ("model", r.model.load_line),
-        ("workload", f"{w.prompt_tokens} + {w.new_tokens} tokens, {w.repeat} runs{cold}"),
+        (
+            "workload",
+            f"{w.prompt_tokens} + {count(w.new_tokens, 'token')}, {count(w.repeat, 'run')}{cold}",
+        ),
         ("routing", f"{w.routing}, seed {w.seed}"),
         ("colibri", f"{r.version}, commit {r.commit or 'unknown'}"),
         ("time", r.time),
@@ -137,9 +141,15 @@ def _memory(r: Results) -> list[tuple[str, str]]:
         ("budget", units.size(p.budget_bytes)),
         ("trunk", f"{units.size(p.trunk_bytes)} at {p.trunk_bits} bits"),
         ("embedding", units.size(p.embedding_bytes)),
-        ("experts", f"{units.size(p.arena_bytes)}, {p.slots_per_layer} of {r.model.experts} slots"),
-        ("state", f"{units.size(p.state_bytes)} for {p.context} tokens"),
-        ("activations", f"{units.size(p.activation_bytes)}, chunks of {p.prefill_chunk} tokens"),
+        (
+            "experts",
+            f"{units.size(p.arena_bytes)}, {p.slots_per_layer} of {count(r.model.experts, 'slot')}",
+        ),
+        ("state", f"{units.size(p.state_bytes)} for {count(p.context, 'token')}"),
+        (
+            "activations",
+            f"{units.size(p.activation_bytes)}, chunks of {count(p.prefill_chunk, 'token')}",
+        ),
     ]
 
 
@@ -147,7 +157,7 @@ def _machine(r: Results) -> list[tuple[str, str]]:
     h = r.hardware
     kind = "" if h.disk_direct is None else (" direct" if h.disk_direct else " buffered")
     return [
-        ("cpu", f"{h.cpu or h.machine}, {h.cpu_path} on {h.threads} threads"),
+        ("cpu", f"{h.cpu or h.machine}, {h.cpu_path} on {count(h.threads, 'thread')}"),
         ("cores", f"{h.physical_cores} physical"),
         ("memory", f"{units.size(h.memory_bytes)}, {units.bandwidth(h.memory_bandwidth)} read"),
         ("disk", f"{units.bandwidth(h.disk_bandwidth)}{kind}, {h.readers} readers"),

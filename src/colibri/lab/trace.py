@@ -11,6 +11,7 @@ import numpy as np
 from colibri.errors import ConfigError
 from colibri.routing.base import F32, I32
 from colibri.routing.trace import Call, TraceFile
+from colibri.words import count
 
 _MOST_ROWS = 1 << 20  # in memory, of all layers
 
@@ -28,8 +29,9 @@ class Trace:
         if self.ids.shape[1:] != (len(experts), k):
             layers, found = self.ids.shape[1:]
             raise ConfigError(
-                f"{self.path}: a trace of {layers} layers with {found} experts a token; the model "
-                f"has {len(experts)} layers with {k}"
+                f"{self.path}: a trace of {count(layers, 'layer')} with "
+                f"{count(found, 'expert')} a token; the model has "
+                f"{count(len(experts), 'layer')} with {k}"
             )
         if (self.ids.max(axis=(0, 2)) >= np.asarray(experts)).any():
             raise ConfigError(f"{self.path}: names experts that the model does not have")

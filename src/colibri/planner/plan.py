@@ -17,6 +17,7 @@ from colibri.planner.budget import MB, Machine, resolve_budget
 from colibri.planner.model import LayerSizes, Model, kept_layers, streamed_layers
 from colibri.planner.trunk import EmbedBits, TrunkBits, bits_text, trunk_of
 from colibri.text.tokenizermemory import NO_TOKENIZER, TokenizerMemory
+from colibri.words import count
 
 DEFAULT_CONTEXT = 8192
 SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
@@ -115,19 +116,19 @@ class Plan:
             Item(
                 "state",
                 self.state_bytes,
-                f"keys and values of {self.context} tokens, touched as used",
+                f"keys and values of {count(self.context, 'token')}, touched as used",
             ),
             *([Item("prefixes", self.prefix_bytes, _PREFIXES)] if self.prefix_bytes else []),
             Item(
                 "activations",
                 self.activation_bytes,
-                f"prefill in chunks of {self.prefill_chunk} tokens",
+                f"prefill in chunks of {count(self.prefill_chunk, 'token')}",
             ),
             *([Item("buffers", self.buffer_bytes, _LANDING)] if self.buffer_bytes else []),
             Item(
                 "experts",
                 self.arena_bytes,
-                f"{held} of {of} a layer, {len(self.slots)} layers{at_bits}{pinned}",
+                f"{held} of {of} a layer, {count(len(self.slots), 'layer')}{at_bits}{pinned}",
             ),
             *([Item("loading", self.loading_bytes, _LOADING)] if self.loading_bytes else []),
         ]

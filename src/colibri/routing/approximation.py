@@ -9,6 +9,7 @@ from colibri.routing.cacheaware import CacheAwareRouter, Residency, Swaps
 from colibri.routing.drawn import GumbelRouter, SoftRouter
 from colibri.routing.noise import Noise
 from colibri.routing.topp import TopPRouter
+from colibri.words import count
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Approximation:
         """The settings, as a line of facts says them."""
         parts = [] if self.wish.name == "own" else [f"router {self._name()}"]
         if self.experts_per_token is not None:
-            parts.append(f"{self.experts_per_token} experts a token")
+            parts.append(f"{count(self.experts_per_token, 'expert')} a token")
         if self.top_p is not None:
             parts.append(f"expert top-p {self.top_p:g}")
         return ", ".join(parts)
@@ -76,7 +77,7 @@ class Approximation:
 
     def _check_k(self, layer: int, reach: int, experts: int) -> None:
         if self.experts_per_token is not None and self.experts_per_token > reach:
-            limit = f"{experts} experts"
+            limit = count(experts, "expert")
             if reach < experts:
                 limit += f", of which a token can go to {reach}"
             raise ConfigError(

@@ -12,6 +12,7 @@ from colibri.experts.usage.pins import PinLimits
 from colibri.kernels import cpu
 from colibri.planner.plan import Plan
 from colibri.planner.trunk import bits_text
+from colibri.words import count
 
 logger = logging.getLogger("colibri")
 
@@ -27,7 +28,7 @@ def load_line(
     """The model, the precision it runs at, and by what, in one line."""
     line = (
         f"{container.path.absolute().name} ({family}): {precision(config, container, plan)}, "
-        f"{cpu.active_path()} on {cpu.num_threads()} threads"
+        f"{cpu.active_path()} on {count(cpu.num_threads(), 'thread')}"
         f"{_drives_text(drives)}{_profile_text(config)}"
     )
     return f"{line}, approximate: {approximate}" if approximate else line

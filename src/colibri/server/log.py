@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colibri.words import count
+
 if TYPE_CHECKING:
     from colibri.server.errors import ApiError
     from colibri.server.pieces import Whole
@@ -81,7 +83,7 @@ class Record:
         seconds = time.monotonic() - self.began
         line = f"{self.request_id} {method} {path} {status} {1000 * seconds:.0f} ms"
         if self.prompt_tokens:
-            line += f", prompt {self.prompt_tokens} tokens ({self.cached_tokens} cached)"
+            line += f", prompt {count(self.prompt_tokens, 'token')} ({self.cached_tokens} cached)"
         if self.reasons:
             line += f", answer {self.tokens} ({', '.join(self.reasons)})"
         return f"{line}, {self.error}" if self.error else line

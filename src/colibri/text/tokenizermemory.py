@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.text.tokenizerfile import TokenizerFile, read_tokenizer_file
+from colibri.words import count
 
 _LIBRARY = 2_000_000  # bytes, whatever the vocabulary
 _BUCKET = 83  # bytes of the tables: ids by token, tokens by id, merges
@@ -45,18 +46,22 @@ def memory_of(directory: Path) -> TokenizerMemory:
     if not path.exists():
         return NO_TOKENIZER
     file = read_tokenizer_file(path)
-    return _memory(_entries(file), len(file.data), _rates(file), "of {:,} entries")
+    return _memory(_entries(file), len(file.data), _rates(file), "of {}")
 
 
 def memory_by_vocabulary(entries: int) -> TokenizerMemory:
     """Where the file is not here yet: as large as such a one may be."""
-    return _memory(entries, 75 * entries, _PAIRS, "estimated of {:,} entries; its file is not here")
+    return _memory(entries, 75 * entries, _PAIRS, "estimated of {}; its file is not here")
 
 
 def _memory(entries: int, file_bytes: int, rates: _Rates, words: str) -> TokenizerMemory:
     buckets = 1 << (entries * 8 // 7).bit_length()
     held = _LIBRARY + _BUCKET * buckets + rates.held * entries
-    return TokenizerMemory(held, held + file_bytes + rates.reading * entries, words.format(entries))
+    return TokenizerMemory(
+        held,
+        held + file_bytes + rates.reading * entries,
+        words.format(count(entries, "entry", "entries")),
+    )
 
 
 def _entries(file: TokenizerFile) -> int:

@@ -28,6 +28,7 @@ from colibri.container.reader import Container
 from colibri.container.writer import write_file
 from colibri.errors import ColibriError, ContainerError
 from colibri.experts.usage.counts import Counts, Heat
+from colibri.words import count_are
 
 USAGE_NAME = ".coli_usage"
 VERSION = 1
@@ -118,7 +119,7 @@ def parse(data: bytes, subject: Subject) -> Found:
             found[line.layer] = line
     missing = subject.experts.keys() - found.keys()
     if missing and not problems:
-        problems.append(f"{len(missing)} layers are missing: it was cut short")
+        problems.append(f"{count_are(len(missing), 'layer')} missing: it was cut short")
     tokens = head.tokens if head is not None else 0
     foreign = head is None and not found
     return Found(_counts(tokens, found, subject), head, tuple(problems), foreign)

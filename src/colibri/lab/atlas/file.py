@@ -17,6 +17,7 @@ from colibri.experts.usage.file import Subject
 from colibri.lab.atlas.affinity import AXES
 from colibri.lab.atlas.topics import LEAST_TOPICS, MOST_TOPICS
 from colibri.lab.atlas.words import MOST_NEIGHBOURS, MOST_TOKENS
+from colibri.words import count
 
 NAME = "colibri-atlas.json"
 VERSION = 1
@@ -120,7 +121,7 @@ def _check_subject(atlas: Atlas, subject: Subject, path: Path) -> None:
 def _problem(atlas: Atlas) -> str:
     topics, numbers = len(atlas.topics), [layer.layer for layer in atlas.layers]
     if not LEAST_TOPICS <= topics <= MOST_TOPICS:
-        return f"{topics} topics"
+        return count(topics, "topic")
     if not numbers or sorted(set(numbers)) != numbers or numbers[0] < 0:
         return "its layers are not in order"
     if not 0 < atlas.smoothing < 1e6 or len(atlas.variance) != AXES:
@@ -138,7 +139,8 @@ def _layer_problem(layer: LayerFacts, limits: list[int]) -> str:
     experts = len(layer.selections)
     for column in (layer.places, layer.tokens, layer.neighbours):
         if len(column) != experts:
-            return f"layer {layer.layer}: {len(column)} entries of {experts} experts"
+            entries = count(len(column), "entry", "entries")
+            return f"layer {layer.layer}: {entries} of {count(experts, 'expert')}"
     for row in layer.selections:
         if len(row) != len(limits) or any(
             not 0 <= n <= most for n, most in zip(row, limits, strict=True)

@@ -9,6 +9,7 @@ import msgspec
 from colibri.container.files import shown
 from colibri.container.jsonfile import read_json
 from colibri.errors import ConfigError
+from colibri.words import count
 
 VERSION = 1
 LEAST_TOPICS, MOST_TOPICS = 4, 64  # three dimensions are drawn
@@ -50,14 +51,15 @@ def _check(found: Topics, path: Path) -> None:
         raise ConfigError(f"{path}: prompts of version {found.version}; this one reads {VERSION}")
     if not LEAST_TOPICS <= len(names) <= MOST_TOPICS:
         raise ConfigError(
-            f"{path}: {len(names)} topics; an atlas is drawn of {LEAST_TOPICS} to {MOST_TOPICS}"
+            f"{path}: {count(len(names), 'topic')}; an atlas is drawn of {LEAST_TOPICS} to "
+            f"{MOST_TOPICS}"
         )
     for topic in found.topics:
         if not (0 < len(topic.name) <= _MOST_NAME and topic.name.isprintable()):
             raise ConfigError(f"{path}: {shown(topic.name)} is no name of a topic")
         if len(topic.prompts) < LEAST_PROMPTS or not all(p.strip() for p in topic.prompts):
             raise ConfigError(
-                f"{path}: topic {topic.name!a} has {len(topic.prompts)} prompts; give "
+                f"{path}: topic {topic.name!a} has {count(len(topic.prompts), 'prompt')}; give "
                 f"{LEAST_PROMPTS} or more, none of them empty"
             )
     if len(set(names)) < len(names):

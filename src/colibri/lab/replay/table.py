@@ -8,6 +8,7 @@ from colibri.lab import units
 from colibri.lab.lines import LineChart
 from colibri.lab.page import document, section
 from colibri.lab.replay.outcome import Outcome, Row
+from colibri.words import count
 
 _HEADS = ("policy", "scope", "slots", "ratio", "hits", "in decode", "misses", "read", "wasted")
 
@@ -17,8 +18,9 @@ def lines(outcome: Outcome) -> list[str]:
     cells = [_HEADS, *map(_cells, outcome.rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADS))]
     head = (
-        f"{outcome.model}: {outcome.tokens} decoded tokens, {outcome.calls} calls of layers, "
-        f"{outcome.experts_per_token} experts a token"
+        f"{outcome.model}: {count(outcome.tokens, 'decoded token')}, "
+        f"{count(outcome.calls, 'call')} of layers, "
+        f"{count(outcome.experts_per_token, 'expert')} a token"
     )
     return [head, *(_line(row, widths) for row in cells)]
 

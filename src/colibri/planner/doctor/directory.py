@@ -9,6 +9,7 @@ from colibri.container.writer import PART_SUFFIX
 from colibri.models.registry import SUPPORTED
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, warned
+from colibri.words import count
 
 CONFIG_FIX = f"use a model of a supported family: {', '.join(SUPPORTED)}"
 _UNFINISHED = (PART_SUFFIX, ".incomplete", ".aria2")
@@ -35,7 +36,7 @@ def configuration(case: Case) -> Sequence[Found]:
     family = case.model.family
     parsed = case.model.parsed
     layers = parsed.num_hidden_layers
-    what = f"{family.name}, {layers} layers: run by colibri.models.{family.name}"
+    what = f"{family.name}, {count(layers, 'layer')}: run by colibri.models.{family.name}"
     found = [passed(what, case.model.path / "config.json")]
     if case.model.converted and (made_for := case.model.manifest.family) != family.name:
         found.append(

@@ -10,6 +10,7 @@ from colibri.errors import ReadError
 from colibri.planner.descriptors import needed
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
+from colibri.words import count
 
 _SLOW = 500e6  # bytes a second: what a SATA disk without moving parts reads
 
@@ -61,7 +62,7 @@ def open_files(case: Case) -> Sequence[Found]:
     layers = main_layers(case.model.container.expert_layers())
     limit, least = case.machine.host.open_files_limit, needed(layers, len(case.config.mirror))
     if limit is not None and limit < least:
-        what = f"at most {limit} files may be open, and {least} are needed"
+        what = f"at most {count(limit, 'file')} may be open, and {least} are needed"
         fix = "raise the hard limit (ulimit -Hn, or LimitNOFILE= of a service)"
         return [failed(what, "ulimit -Hn", fix=fix)]
     return [passed(f"{least} open files are needed, {limit or 'any number'} may be open")]

@@ -15,6 +15,7 @@ from colibri.errors import ColibriError
 from colibri.planner.doctor.case import Case, ModelFiles
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, skipped
 from colibri.planner.doctor.weights import AGAIN
+from colibri.words import count
 
 _PIECE_BYTES = 4 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -39,7 +40,7 @@ def hashes(case: Case) -> Sequence[Found]:
     if not known:
         return [skipped("no hash of these files is known here")]
     found = list(_compare(case, known))
-    what = f"{len(known)} files have the hash that is known of them"
+    what = f"{count(len(known), 'file')} with the hash that is known"
     return list(at_most_a_few(found)) or [passed(what)]
 
 

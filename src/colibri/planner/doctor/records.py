@@ -21,6 +21,7 @@ from colibri.kernels.packing import NonFiniteError, check_finite, check_fp8
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, skipped
 from colibri.planner.doctor.weights import AGAIN
+from colibri.words import count
 
 _TAILS = 4096  # looked at without --deep: a few seconds on a disk
 _PIECE_BYTES = 4 << 20
@@ -96,7 +97,9 @@ def _finite(case: Case) -> Sequence[Found]:
                 found.append(failed(what, tensor.file, fix=AGAIN))
             done += tensor.nbytes
             case.progress("checking weights", done, total)
-    return list(at_most_a_few(found)) or [passed(f"{len(weights)} tensors: every weight is finite")]
+    return list(at_most_a_few(found)) or [
+        passed(f"{count(len(weights), 'tensor')}: every weight is finite")
+    ]
 
 
 def _is_finite(files: DirectFiles, t: TensorInfo) -> bool:

@@ -11,6 +11,7 @@ from colibri.errors import ColibriError
 from colibri.experts.usage.log import usage_file
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
+from colibri.words import count
 
 MIRROR_FIX = "`coli mirror verify` says what is wrong; `coli mirror stage` makes it anew"
 
@@ -24,7 +25,9 @@ def usage(case: Case) -> Sequence[Found]:
     fix = "nothing needs to be done: it is set aside at the next save; `coli usage reset` does now"
     if found.problems:
         return [warned(problem, path, fix=fix) for problem in found.problems[:3]]
-    return [passed(f"the use of experts over {found.counts.tokens:,} tokens is remembered", path)]
+    return [
+        passed(f"the use of experts over {count(found.counts.tokens, 'token')} is remembered", path)
+    ]
 
 
 def mirrors(case: Case) -> Sequence[Found]:
@@ -40,6 +43,7 @@ def mirrors(case: Case) -> Sequence[Found]:
             found.append(failed(str(error), directory, fix=MIRROR_FIX))
             continue
         found += [warned(f"left out: {why}", directory, fix=MIRROR_FIX) for why in copies.refused]
-        what = f"copies of {len(copies.shards)} files and {len(copies.records)} hot records"
+        files, records = len(copies.shards), len(copies.records)
+        what = f"copies of {count(files, 'file')} and {count(records, 'hot record')}"
         found.append(passed(what, directory))
     return found

@@ -9,6 +9,7 @@ from colibri.planner.doctor.finding import Found, failed, passed, warned
 from colibri.sampling import SamplingParams
 from colibri.text.chat import ChatFormat, ChatRequest
 from colibri.text.eos import eos_ids, named_in
+from colibri.words import count
 
 _SAMPLE = "Grüße, 世界!\n\tif x < 10: return [x] * 2"
 _CONVERSATION = (
@@ -33,7 +34,9 @@ def tokenizer(case: Case) -> Sequence[Found]:
     if found.decode(ids) != _SAMPLE:
         fix = "harmless if this tokenizer normalises text; else take the file from the source again"
         return [warned("a sample of text does not come back as it was", where, fix=fix)]
-    return [passed(f"{found.vocab_size} tokens; a sample of text comes back as it was", where)]
+    return [
+        passed(f"{count(found.vocab_size, 'token')}; a sample of text comes back as it was", where)
+    ]
 
 
 def template(case: Case) -> Sequence[Found]:
@@ -67,4 +70,4 @@ def generation(case: Case) -> Sequence[Found]:
         what = f"eos_token_id {beyond[0]} is not in the model's vocabulary: answers would not end"
         where = model.path / named_in(beyond[0], model.config, model.generation_config)
         return [failed(what, where, fix="take the file from the model's source again")]
-    return [passed(f"valid; {len(ends)} tokens end an answer")]
+    return [passed(f"valid; {count(len(ends), 'token')} to end an answer")]

@@ -11,6 +11,7 @@ from colibri.container.spread import SUFFIX
 from colibri.errors import ColibriError
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, warned
+from colibri.words import count
 
 AGAIN = "download or copy this file again, or convert the model again"
 
@@ -27,7 +28,9 @@ def headers(case: Case) -> Sequence[Found]:
             tensors += len(read_header(file)[0])
         except ColibriError as error:
             found.append(failed(str(error), file, fix=AGAIN))
-    return list(at_most_a_few(found)) or [passed(f"{len(files)} files with {tensors} tensors")]
+    return list(at_most_a_few(found)) or [
+        passed(f"{count(len(files), 'file')} with {count(tensors, 'tensor')}")
+    ]
 
 
 def shards(case: Case) -> Sequence[Found]:
@@ -59,5 +62,6 @@ def tensors(case: Case) -> Sequence[Found]:
     container = case.model.container
     layers = container.expert_layers().values()
     experts = sum(layer.num_experts for layer in layers)
-    what = f"{len(container.names())} trunk tensors, {experts} experts in {len(layers)} layers"
+    trunk = count(len(container.names()), "trunk tensor")
+    what = f"{trunk}, {count(experts, 'expert')} in {count(len(layers), 'layer')}"
     return [passed(what)]
