@@ -77,3 +77,13 @@ def test_thinking_is_wrapped_as_it_comes_and_when_it_is_shown_later(
     captured = capsys.readouterr()
     assert captured.err == "one two\nthree\n\n" * 2
     assert captured.out == "four\nfive"
+
+
+@pytest.mark.parametrize("setting", [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_without_colours_does_not_obey_thinking(
+    setting: tuple[str, str], capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv(*setting)
+    terminal.write_aside("a\x1b[2Jb")
+    assert capsys.readouterr().err == "a\ufffd[2Jb"
