@@ -36,7 +36,7 @@ def test_options_after_a_state_are_the_librarys(http: httpx2.Client, llm: LLM) -
 
 
 def test_a_question_is_asked_in_the_models_own_form(http: httpx2.Client, llm: LLM) -> None:
-    """B085: p adds up to 1, entropy is from 0 to 1, and mean is the default."""
+    """B085: p adds up to 1, entropy is from 0 to 1, and sum is the default."""
     question = "What is the capital of Portugal?"
     answer = ask(http, path="/v1/brio", state="", question=question, options=CITIES)
     assert answer["object"] == "brio.choice"
@@ -45,8 +45,11 @@ def test_a_question_is_asked_in_the_models_own_form(http: httpx2.Client, llm: LL
     messages = [{"role": "user", "content": f"\n\n{question}"}]
     own = llm.score_choices(None, CITIES, messages=messages, thinking=False)
     assert [choice["logprob"] for choice in answer["choices"]] == [c.logprob for c in own.choices]
-    summed = ask(http, state="", question=question, options=CITIES, normalize="sum")
-    assert [c["p"] for c in summed["choices"]] != [c["p"] for c in answer["choices"]]
+    assert answer["answer"] == "Lisbon"
+    assert answer["lead_in"] == own.lead_in == "The capital of Portugal is"
+    assert answer["usage"]["completion_tokens"] == own.generated_tokens > 0
+    mean = ask(http, state="", question=question, options=CITIES, normalize="mean")
+    assert [c["p"] for c in mean["choices"]] != [c["p"] for c in answer["choices"]]
 
 
 def test_messages(http: httpx2.Client, llm: LLM) -> None:

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--normalize",
-    type=click.Choice(["mean", "sum"]),
-    default="mean",
+    type=click.Choice(["sum", "mean"]),
+    default="sum",
     show_default=True,
-    help="Compare log-probabilities a token, or of whole options.",
+    help="Compare the log-probabilities of whole options, or their mean a token.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="No facts on stderr, only warnings and errors.")
@@ -62,7 +62,8 @@ def command(
 ) -> None:
     """Say how likely each OPTION (2 to 64) is as the answer to a question.
 
-    Nothing is generated: the question is read once, and each option held against it.
+    The question is read once, the model begins its own answer, and each option is held against the
+    place where that answer would name one of them.
     docs/serving.md explains the numbers.
     """
     config, chat = take_config(flags), take_chat(flags)

@@ -15,7 +15,9 @@ from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerEr
 from colibri.grammar import Matcher
 from colibri.grammar.answers import FREE, AnswerForm
 from colibri.grammar.grammars import Grammars
-from colibri.llm.scores import Normalize, Scoring, check_options, joint_ids
+from colibri.llm.leadin import PARAMS as LEAD_IN_PARAMS
+from colibri.llm.leadin import LeadIn, Place
+from colibri.llm.scores import Normalize, Scoring, check_options, joint_branches
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import StopWatch, TextAssembler
 from colibri.text.notes import SaidOnce
@@ -102,17 +104,30 @@ class Asker:
         return Answer(request, TextAssembler(tokenizer, stop, continues, parser, shown), notes)
 
     def question(
-        self, context: str, options: Sequence[str], normalize: Normalize, *, rendered: bool
+        self,
+        context: str,
+        options: Sequence[str],
+        normalize: Normalize,
+        *,
+        rendered: bool,
+        places: Sequence[Place],
     ) -> Scoring:
-        """rendered: the context is a chat template's, which has its special tokens itself."""
+        """rendered: the context is a chat template's, which has its special tokens itself. places:
+        in the answer, of which the one counts where the options are likeliest."""
         check_options(options, normalize)
         encode = partial(self.encode, add_special_tokens=False)
         lead = [] if rendered else self._lead(context)
-        prompt, branches = joint_ids(encode, lead, context, options)
+        prompt, branches, begins = joint_branches(encode, lead, context, options, places)
         longest = max(len(branch) for branch in branches)
         self.check_ids(prompt, self._room + 1 - longest)
-        params = SamplingParams(temperature=0.0)
-        return Scoring(Request(prompt, params, branches=branches), options, normalize)
+        request = Request(prompt, SamplingParams(temperature=0.0), branches=branches)
+        return Scoring(request, options, normalize, places, begins)
+
+    def lead_in(self, prompt: str, options: Sequence[str]) -> LeadIn:
+        """The beginning of the answer to a chat template's prompt, and where it names an option."""
+        check_options(options)
+        request = self._request(self.encode(prompt, add_special_tokens=False), LEAD_IN_PARAMS)
+        return LeadIn(request, self.need_tokenizer().decode, options, prompt)
 
     def _lead(self, context: str) -> list[int]:
         """The special tokens that a raw prompt begins with."""

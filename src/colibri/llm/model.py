@@ -27,8 +27,9 @@ from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
 from colibri.llm.files import model_directory, tokenizer_of
+from colibri.llm.leadin import BEGINNING, LeadIn, Place
 from colibri.llm.loading import OnLoad, telling
-from colibri.llm.scores import Normalize, Scores, Scoring
+from colibri.llm.scores import Normalize, Scores, Scoring, check_options
 from colibri.planner.budget import this_machine
 from colibri.planner.forecast import Forecast, Rates
 from colibri.planner.ofmodel import plan_of
@@ -292,7 +293,7 @@ class LLM:
         answer.request.direct(sink, deadline)
         return answer
 
-    def submit(self, asked: Answer | Scoring) -> None:
+    def submit(self, asked: Answer | Scoring | LeadIn) -> None:
         """Queue a prepared answer or question. Raises QueueFullError if `max_queue` requests
         wait already."""
         self._runtime.thread.submit(asked.request, bounded=True)
@@ -302,44 +303,70 @@ class LLM:
         context: str | None,
         options: Sequence[str],
         *,
-        normalize: Normalize = "mean",
+        normalize: Normalize = "sum",
         messages: Sequence[Message] | None = None,
         begun: str = "",
+        places: Sequence[Place] = (BEGINNING,),
         sink: EventSink | None = None,
         deadline: float | None = None,
         **chat: Unpack[ChatOptions],
     ) -> Scoring:
         """Prepare the question that score_choices() asks. Only submit() starts it. `begun` is how
-        the answer begins that the options go on with."""
+        the answer begins that the options go on with; `places` are those that a lead-in found."""
         if (context is None) == (messages is None):
             raise ConfigError("give a context or messages, one of them")
         if messages is not None:
             context = self._asker.asked(messages, chat)
         rendered, text = messages is not None, (context or "") + begun
-        scoring = self._asker.question(text, options, normalize, rendered=rendered)
+        scoring = self._asker.question(text, options, normalize, rendered=rendered, places=places)
         scoring.request.direct(sink, deadline)
         return scoring
+
+    def lead_in_request(
+        self,
+        messages: Sequence[Message],
+        options: Sequence[str],
+        *,
+        sink: EventSink | None = None,
+        deadline: float | None = None,
+        **chat: Unpack[ChatOptions],
+    ) -> LeadIn:
+        """Prepare what score_choices() asks first of a conversation: where the model's own answer
+        would name an option. Only submit() starts it."""
+        lead_in = self._asker.lead_in(self._asker.asked(messages, chat), options)
+        lead_in.request.direct(sink, deadline)
+        return lead_in
 
     def score_choices(
         self,
         context: str | None,
         options: Sequence[str],
         *,
-        normalize: Normalize = "mean",
+        normalize: Normalize = "sum",
         messages: Sequence[Message] | None = None,
         **chat: Unpack[ChatOptions],
     ) -> Scores:
         """Say how likely each option, of 2 to 64 texts, is to follow a context or a conversation.
 
         Give a context, or None and `messages`. What the options share with the context is read
-        once. `normalize` makes the probabilities from each option's mean log-probability a token,
-        or from the sum. Raises ConfigError, CapacityError, TokenizerError.
+        once. After messages the model begins its own answer, of at most 24 tokens, and the options
+        are compared where it would name one of them; after a context, right at its end.
+        `normalize` makes the probabilities from the sum of each option's log-probabilities, or from
+        their mean a token. Raises ConfigError, CapacityError, TokenizerError.
         """
+        check_options(options, normalize)
+        places: tuple[Place, ...] = (BEGINNING,)
+        lead_in = None
+        if messages is not None and context is None:
+            lead_in = self.lead_in_request(messages, options, **chat)
+            self._runtime.thread.submit(lead_in.request)
+            places = lead_in.wait()
         scoring = self.score_request(
-            context, options, normalize=normalize, messages=messages, **chat
+            context, options, normalize=normalize, messages=messages, places=places, **chat
         )
         self._runtime.thread.submit(scoring.request)
-        return scoring.wait()
+        scores = scoring.wait()
+        return scores if lead_in is None else scores.after(lead_in)
 
     def status(self) -> EngineStatus:
         """What runs and what waits at this moment. It may be asked from any thread."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from colibri.answer import queue_of
 from colibri.engine.request import BranchLogprobs, Event, Failed, Finished, PrefillProgress, Request
 from colibri.errors import Cancelled, ConfigError
+from colibri.llm.leadin import BEGINNING, LeadIn, Place
 
 Normalize = Literal["mean", "sum"]
 FEWEST, MOST = 2, 64  # options
+_NOWHERE = "the model's own answer names none of the options: they were compared at its beginning"
+LIKELY = 0.5  # that one of the options follows
 _TAIL = 2048  # characters of a long context that are tokenised once an option
 
 
@@ -49,6 +52,21 @@ class Scores:
     """Tokens that were computed for this answer."""
     warnings: tuple[str, ...] = ()
     """Sentences on what makes the result doubtful."""
+    lead_in: str = ""
+    """How the model's own answer begins that the options were compared in, up to the option."""
+    generated_tokens: int = 0
+    """Tokens of its own answer that the model wrote to find that place."""
+
+    def after(self, lead_in: LeadIn) -> Scores:
+        """With what it took to find the place."""
+        request = lead_in.request
+        read = len(request.prompt_ids) - request.cached_tokens + max(0, lead_in.tokens - 1)
+        return replace(
+            self,
+            cached_tokens=min(self.cached_tokens, request.cached_tokens),
+            read_tokens=self.read_tokens + read,
+            generated_tokens=lead_in.tokens,
+        )
 
     @property
     def best(self) -> Choice:
@@ -59,11 +77,21 @@ class Scores:
 class Scoring:
     """A question on its way. Whoever gave the request a sink of his own pushes its events here."""
 
-    def __init__(self, request: Request, options: Sequence[str], normalize: Normalize) -> None:
+    def __init__(
+        self,
+        request: Request,
+        options: Sequence[str],
+        normalize: Normalize,
+        places: Sequence[Place] = (BEGINNING,),
+        begins: Sequence[int] = (0,),
+    ) -> None:
+        """The request's branches are each place's options, begins: where in the branches of a place
+        these begin."""
         self.request = request
         self.finished = False
         self._options = options
         self._normalize = normalize
+        self._places, self._begins = places, begins
 
     def push(self, event: Event) -> Scores | PrefillProgress | None:
         """The scores once they are there. Raises the error that ended the request."""
@@ -90,10 +118,12 @@ class Scoring:
 
     def _scores(self, branches: Sequence[Sequence[float]]) -> Scores:
         request = self.request
-        sums = [math.fsum(logprobs) for logprobs in branches]
-        lengths = [len(logprobs) for logprobs in branches]
+        place, ids, found = self._likeliest(branches)
+        sums = [math.fsum(logprobs) for logprobs in found]
+        lengths = [len(logprobs) for logprobs in found]
         means = [total / n for total, n in zip(sums, lengths, strict=True)]
-        p = softmax(means if self._normalize == "mean" else sums)
+        apart = disjoint(ids, sums)
+        p = softmax(means if self._normalize == "mean" else apart)
         choices = map(Choice, self._options, p, sums, means, lengths)
         read = len(request.prompt_ids) - request.cached_tokens + rows_of(request.branches)
         return Scores(
@@ -102,11 +132,31 @@ class Scoring:
             prompt_tokens=len(request.prompt_ids),
             cached_tokens=request.cached_tokens,
             read_tokens=read,
-            warnings=_warnings(self._options, sums, means, lengths),
+            warnings=(
+                *(() if place.found else (_NOWHERE,)),
+                *_warnings(self._options, apart, means, lengths),
+            ),
+            lead_in=place.lead_in,
         )
 
+    def _likeliest(
+        self, logprobs: Sequence[Sequence[float]]
+    ) -> tuple[Place, list[Sequence[int]], list[Sequence[float]]]:
+        """The last place where one of the options, whichever, is likely, else that where it is
+        likeliest; and the options there: their tokens and the log-probabilities of these."""
+        n, branches = len(self._options), self.request.branches
+        rows = [
+            [logprobs[at * n + i][begin:] for i in range(n)]
+            for at, begin in enumerate(self._begins)
+        ]
+        sums = [log_sum_exp([*map(math.fsum, row)]) for row in rows]
+        likely = [at for at, total in enumerate(sums) if total > math.log(LIKELY)]
+        best = likely[-1] if likely else sums.index(max(sums))
+        ids = [branches[best * n + i][self._begins[best] :] for i in range(n)]
+        return self._places[best], ids, rows[best]
 
-def check_options(options: Sequence[str], normalize: str) -> None:
+
+def check_options(options: Sequence[str], normalize: str = "sum") -> None:
     """Raises ConfigError for what cannot be scored."""
     if normalize not in ("mean", "sum"):
         raise ConfigError(f"normalize is {normalize!r}; mean or sum expected")
@@ -144,6 +194,24 @@ def joint_ids(
     return lead + alone[:shared], [ids[shared:] for ids in joint]
 
 
+def joint_branches(
+    encode: Callable[[str], list[int]],
+    lead: list[int],
+    context: str,
+    options: Sequence[str],
+    places: Sequence[Place],
+) -> tuple[list[int], list[list[int]], list[int]]:
+    """As joint_ids, for the options at several places in the answer: what all share, what each
+    place's options add, and where in these additions of a place the options begin."""
+    found = [
+        joint_ids(encode, lead, context + place.lead_in, [*map(place.option, options)])
+        for place in places
+    ]
+    shared = min(common(found[0][0], ids) for ids, _ in found)
+    branches = [ids[shared:] + branch for ids, added in found for branch in added]
+    return found[0][0][:shared], branches, [len(ids) - shared for ids, _ in found]
+
+
 def _tail(encode: Callable[[str], list[int]], context: str, alone: list[int]) -> tuple[int, int]:
     """Where a long context may be cut, in characters and tokens, so that only the rest is tokenised
     once an option: at a blank where that gives the same tokens."""
@@ -169,6 +237,33 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 def rows_of(branches: Sequence[Sequence[int]]) -> int:
     """Tokens that the branches take to read: what several begin with once, and no last ones."""
     return len({tuple(b[:n]) for b in branches for n in range(1, len(b))})
+
+
+def log_sum_exp(scores: Sequence[float]) -> float:
+    most = max(scores)
+    return most + math.log(math.fsum(math.exp(score - most) for score in scores))
+
+
+def disjoint(branches: Sequence[Sequence[int]], logprobs: Sequence[float]) -> list[float]:
+    """The log-probability of each text and of none that goes on from it to another: "Mexico" where
+    "Mexico City" is another option is likelier than that, whatever the model thinks.
+
+    branches, logprobs: the tokens of each text from a common place on, and the sums of these.
+    """
+    texts = [tuple(branch) for branch in branches]
+    found = []
+    for text, logprob in zip(texts, logprobs, strict=True):
+        longer = [i for i, t in enumerate(texts) if len(t) > len(text) and _begins(t, text)]
+        nearest = [
+            i for i in longer if not any(i != j and _begins(texts[i], texts[j]) for j in longer)
+        ]
+        rest = 1.0 - math.fsum(math.exp(logprobs[i] - logprob) for i in nearest)
+        found.append(logprob + math.log(max(rest, 1e-9)))
+    return found
+
+
+def _begins(text: tuple[int, ...], beginning: tuple[int, ...]) -> bool:
+    return text[: len(beginning)] == beginning
 
 
 def softmax(scores: Sequence[float]) -> list[float]:

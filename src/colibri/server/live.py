@@ -12,19 +12,22 @@ from colibri.errors import QueueFullError
 
 if TYPE_CHECKING:
     from colibri.answer import Chunk
+    from colibri.llm.leadin import Place
     from colibri.llm.scores import Scores
+
+    Made = Chunk | Scores | tuple[Place, ...] | PrefillProgress
 
 AT_ONCE = 16  # answers of one HTTP request in the engine's queue
 _AGAIN_SECONDS = 0.25  # to ask again for room, while none of its own answers will tell of it
 
 
 class Asked(Protocol):
-    """An Answer or a Scoring of the LLM."""
+    """An Answer, a LeadIn or a Scoring of the LLM."""
 
     request: Request
     finished: bool
 
-    def push(self, event: Event, /) -> Chunk | Scores | PrefillProgress | None: ...
+    def push(self, event: Event, /) -> Made | None: ...
 
 
 class Inbox:
@@ -105,9 +108,7 @@ class Exchange:
             if not asked.finished:
                 self._inbox.put(index, Failed(error))
 
-    async def events(
-        self, seconds: float
-    ) -> AsyncIterator[tuple[int, Chunk | Scores | PrefillProgress] | None]:
+    async def events(self, seconds: float) -> AsyncIterator[tuple[int, Made] | None]:
         """(index of the answer, what it adds); None after so many seconds without anything. Raises
         the error that ended an answer; leaving early cancels them all."""
         try:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from colibri.engine.request import PrefillProgress
+from colibri.llm.leadin import BEGINNING, Place
 from colibri.server.body import read
 from colibri.server.chatmessages import as_template_takes
 from colibri.server.errors import bad_request
@@ -33,7 +35,8 @@ from colibri.server.structs.score import (
 )
 
 if TYPE_CHECKING:
-    from colibri.llm.scores import Scores, Scoring
+    from colibri.llm.leadin import LeadIn
+    from colibri.llm.scores import Scores
 
 _POLL_SECONDS = 60.0
 
@@ -86,7 +89,7 @@ class _Asker:
         self._record = record
         self._exchange: Exchange | None = None
         self._aborted: BaseException | None = None
-        self._prompt_tokens = self._read_tokens = 0
+        self._prompt_tokens = self._read_tokens = self._completion_tokens = 0
 
     def abort(self, error: BaseException) -> None:
         """End the question that is asked, and ask no more."""
@@ -122,6 +125,7 @@ class _Asker:
             answer=one.answer,
             entropy=one.entropy,
             choices=one.choices,
+            lead_in=one.lead_in,
             warnings=one.warnings,
             usage=self._usage(),
         )
@@ -164,36 +168,48 @@ class _Asker:
         begun: str = "",
     ) -> Scores:
         """field: which has the options."""
-        service, inbox = self.service, self.service.inbox()
-        sink, deadline = inbox.sink(0), service.deadline()
         context, chat = self._context(question)
+        places: tuple[Place, ...] = (BEGINNING,)
+        lead_in: LeadIn | None = None
+        if context is None and not begun:
+            first = partial(self._llm.lead_in_request, options=options, **chat)
+            lead_in, places = await self._run(first, field)
         make = partial(
             self._llm.score_request,
             context,
             options,
-            normalize=normalize or self.body.normalize or "mean",
-            sink=sink,
-            deadline=deadline,
+            normalize=normalize or self.body.normalize or "sum",
             begun=begun,
+            places=places,
             **chat,
         )
+        _, found = await self._run(make, field)
+        scores: Scores = found if lead_in is None else found.after(lead_in)
+        self._count(scores)
+        return scores
+
+    async def _run(self, make: Callable[..., Any], field: str) -> tuple[Any, Any]:
+        """The LeadIn or Scoring that `make` prepares, and what comes of it."""
+        service, inbox = self.service, self.service.inbox()
         prompt = "state" if self.body.messages is None else "messages"
+        directed = partial(make, sink=inbox.sink(0), deadline=service.deadline())
         with blaming(prompt, theirs={"options": field}):
-            scoring: Scoring = await service.work(make)
-        self._exchange = service.exchange([scoring], inbox)
+            asked = await service.work(directed)
+        self._exchange = service.exchange([asked], inbox)
         if self._aborted is not None:
             raise self._aborted
         self._exchange.start()
+        made: Any = None
         async with aclosing(self._exchange.events(_POLL_SECONDS)) as events:  # type: ignore[type-var]
             async for event in events:
-                if event is not None and hasattr(event[1], "choices"):
-                    scores = cast("Scores", event[1])
-        self._count(scores)
-        return scores
+                if event is not None and not isinstance(event[1], PrefillProgress):
+                    made = event[1]
+        return asked, made
 
     def _count(self, scores: Scores) -> None:
         self._prompt_tokens += scores.prompt_tokens
         self._read_tokens += scores.read_tokens
+        self._completion_tokens += scores.generated_tokens
         metrics = self.service.metrics
         metrics.prompt_tokens.inc(scores.prompt_tokens)
         metrics.cached_tokens.inc(scores.cached_tokens)
@@ -202,9 +218,9 @@ class _Asker:
     def _usage(self) -> ScoreUsage:
         return ScoreUsage(
             prompt_tokens=self._prompt_tokens,
-            completion_tokens=0,
+            completion_tokens=self._completion_tokens,
             read_tokens=self._read_tokens,
-            total_tokens=self._prompt_tokens,
+            total_tokens=self._prompt_tokens + self._completion_tokens,
         )
 
     def _context(self, question: str | None) -> tuple[str | None, dict[str, Any]]:
@@ -229,6 +245,7 @@ class _Asker:
             answer=scores.best.option,
             entropy=scores.entropy,
             choices=_choices(scores),
+            lead_in=scores.lead_in,
             warnings=list(scores.warnings),
         )
 

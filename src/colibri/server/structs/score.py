@@ -9,7 +9,7 @@ from colibri.server.structs.chat import Message
 
 Option = Annotated[str, Meta(min_length=1)]
 Options = Annotated[list[Option], Meta(min_length=2, max_length=64)]
-Normalize = Literal["mean", "sum"]
+Normalize = Literal["sum", "mean"]
 Value = str | int | float | bool | None
 Values = Annotated[list[Value], Meta(min_length=2, max_length=64)]
 
@@ -31,7 +31,7 @@ class ScoreBody(Input, frozen=True, kw_only=True):
     options: Options | None = None
     questions: Annotated[list[Question], Meta(min_length=1, max_length=64)] | None = None
     schema: Annotated[dict[Option, Values], Meta(min_length=1, max_length=64)] | None = None
-    normalize: Normalize | None = None  # mean
+    normalize: Normalize | None = None  # sum
     user: str | None = None
 
 
@@ -44,7 +44,8 @@ class ScoredChoice(Output, frozen=True, kw_only=True):
 
 
 class ScoreUsage(Output, frozen=True, kw_only=True):
-    """read_tokens: computed for this; the rest of the prompt was in the cache."""
+    """completion_tokens: of the model's own answer, written to find where an option would stand.
+    read_tokens: computed for this; the rest of the prompt was in the cache."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -53,10 +54,13 @@ class ScoreUsage(Output, frozen=True, kw_only=True):
 
 
 class Answered(Output, frozen=True, kw_only=True):
+    """lead_in: how the model's own answer begins that the options were compared in."""
+
     question: str | None
     answer: str
     entropy: float
     choices: list[ScoredChoice]
+    lead_in: str
     warnings: list[str]
 
 
@@ -66,6 +70,7 @@ class ScoreChoice(Output, frozen=True, kw_only=True):
     answer: str
     entropy: float
     choices: list[ScoredChoice]
+    lead_in: str
     warnings: list[str]
     usage: ScoreUsage
 

@@ -70,15 +70,15 @@ function Options({ question, onChange, onKeyDown }) {
       )}
       <li><${Button} kind="plain" icon="plus" label="Answer" disabled=${options.length >= MOST_OPTIONS} onClick=${add} /></li>
     </ul>
-    <label class="compare small muted" title="An answer of several tokens: by the mean of their log-probabilities, or by their sum">
+    <label class="compare small muted" title="An answer of several tokens: by the sum of their log-probabilities, which is the answer’s own probability, or by their mean">
       compare by
       <select
         class="select"
-        value=${question.normalize ?? "mean"}
+        value=${question.normalize ?? "sum"}
         onChange=${(event) => onChange({ ...question, normalize: event.currentTarget.value })}
       >
-        <option value="mean">mean</option>
         <option value="sum">sum</option>
+        <option value="mean">mean</option>
       </select>
     </label>
   </div>`;
@@ -97,6 +97,7 @@ function Answer({ answer }) {
       </span>
       <span class="muted small num">entropy ${answer.entropy.toFixed(2)}</span>
     </p>
+    ${answer.lead_in && html`<p class="muted small">${`compared in the model’s own answer, after “${answer.lead_in}”`}</p>`}
     <table class="bars">
       <thead class="sr-only"><tr><th>answer</th><th>probability</th><th>bar</th></tr></thead>
       <tbody>

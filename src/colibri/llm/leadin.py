@@ -1,0 +1,131 @@
+"""Where a model's own answer comes to an option: the place at which options are compared.
+
+A model that answers "The capital of France is Paris." finds every bare city unlikely right after
+the question, and which of them least so says little. So it first begins its own answer, and options
+are held against it where one of them would be named.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from colibri.answer import queue_of
+from colibri.engine.request import Event, Failed, Finished, PrefillProgress, Request, Token
+from colibri.errors import Cancelled
+from colibri.sampling import SamplingParams
+
+# Greedy, with the alternatives at each token. An answer that has named no option by then does not.
+PARAMS = SamplingParams(temperature=0.0, max_tokens=24, logprobs=20)
+FAINT = 0.02  # less than this is no place
+MOST_PLACES = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """lead_in: the model's answer up to there. blank: what stands before an option. capital:
+    whether options begin with a capital letter there, as at the beginning of a sentence. mass: the
+    probability that what follows begins an option. found: False if the answer names none of them,
+    so that this is only its beginning."""
+
+    lead_in: str = ""
+    blank: str = ""
+    capital: bool = False
+    mass: float = 0.0
+    found: bool = True
+
+    def option(self, option: str) -> str:
+        """As it would be written there."""
+        return self.blank + (option[0].upper() + option[1:] if self.capital else option)
+
+
+BEGINNING = Place()  # of the answer, or where it does not count
+
+
+class LeadIn:
+    """An answer on its way, of which only the places count.
+
+    decode: of an answer's tokens. prompt: an option that stands in it may be named because the
+    answer repeats the question, so that does not end the search.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        decode: Callable[[Sequence[int]], str],
+        options: Sequence[str],
+        prompt: str = "",
+    ) -> None:
+        self.request = request
+        self.finished = False
+        self.tokens = 0  # generated
+        self._decode, self._prompt = decode, prompt.lower()
+        self._options = options
+        self._ids: list[int] = []
+        self._places: list[Place] = []
+        whole = "|".join(map(re.escape, sorted(options, key=len, reverse=True)))
+        self._named = re.compile(rf"(?<!\w)({whole})(?=\W)", re.IGNORECASE)
+
+    def push(self, event: Event) -> tuple[Place, ...] | PrefillProgress | None:
+        """The likeliest places in their order, once the answer has named an option or ended. Raises
+        the error that ended it."""
+        match event:
+            case PrefillProgress():
+                return event
+            case Failed():
+                raise event.error
+            case Token():
+                self._look(event)
+                if any(name.lower() not in self._prompt for name in self._names().values()):
+                    return self._found()
+            case Finished():
+                if event.reason == "cancelled":
+                    raise Cancelled("the question was cancelled")
+                return self._found()
+        return None
+
+    def wait(self) -> tuple[Place, ...]:
+        events = queue_of(self.request)
+        try:
+            while True:
+                if isinstance(made := self.push(events.get()), tuple):
+                    return made
+        finally:
+            self.request.cancel()
+
+    def _found(self) -> tuple[Place, ...]:
+        self.finished = True
+        self.request.cancel()
+        inside = {n for at, name in self._names().items() for n in range(at + 1, at + len(name))}
+        places = [p for p in self._places if len(p.lead_in + p.blank) not in inside]
+        likely = sorted(places, key=lambda place: -place.mass)[:MOST_PLACES]
+        places = [p for p in places if p in likely and p.mass >= FAINT]
+        return tuple(places) or (Place(found=False),)
+
+    def _names(self) -> dict[int, str]:
+        """The options that the answer names so far, by where; within one another may seem to be."""
+        return {m.start(): m[0] for m in self._named.finditer(self._decode(self._ids))}
+
+    def _look(self, token: Token) -> None:
+        """At the place before the token."""
+        before = self._decode(self._ids)
+        self._ids.append(token.id)
+        self.tokens += 1
+        written = self._decode(self._ids)[len(before) :]
+        blank = " " if written.startswith(" ") else ""
+        begun = [(self._piece(before, other), logprob) for other, logprob in token.top]
+        for capital in (False, True):
+            options = [Place(capital=capital).option(option) for option in self._options]
+            if capital and options == list(self._options):
+                continue
+            mass = math.fsum(math.exp(lp) for piece, lp in begun if _begins(options, piece))
+            self._places.append(Place(before, blank, capital, mass))
+
+    def _piece(self, before: str, token_id: int) -> str:
+        return self._decode([*self._ids[:-1], token_id])[len(before) :].lstrip()
+
+
+def _begins(options: Sequence[str], piece: str) -> bool:
+    return bool(piece) and any(o.startswith(piece) or piece.startswith(o) for o in options)
