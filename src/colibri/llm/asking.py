@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,6 +16,7 @@ from colibri.errors import CapacityError, ColibriError, ConfigError, TokenizerEr
 from colibri.grammar import Matcher
 from colibri.grammar.answers import FREE, AnswerForm
 from colibri.grammar.grammars import Grammars
+from colibri.llm.files import only_chats
 from colibri.llm.leadin import PARAMS as LEAD_IN_PARAMS
 from colibri.llm.leadin import LeadIn, Place
 from colibri.llm.scores import Normalize, Scoring, check_options, joint_branches
@@ -29,6 +31,14 @@ if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.history import Message
 
 Prompt = str | Sequence[int]
+
+# What is said of a prompt; a logger of its own, so that `coli run -q` can be without.
+prompts = logging.getLogger("colibri.prompts")
+
+_ONLY_CHATS = (
+    "this model only chats, and what it makes of a text to go on with is no sense: use --chat (in "
+    "Python: chat())"
+)
 
 
 class Asker:
@@ -55,6 +65,7 @@ class Asker:
         self._vocab_size = vocab_size
         self._room = context - 1  # for a prompt
         self._marks = marks
+        self._said_it_chats = False
         self._said = SaidOnce()
 
     @cached_property
@@ -67,12 +78,22 @@ class Asker:
     def raw(self, prompt: Prompt, params: SamplingParams | None) -> Answer:
         if isinstance(prompt, str):
             ids = self.encode(prompt, add_special_tokens=True)
+            self._warn_if_it_only_chats(prompt)
         else:
             ids = whole_numbers(prompt)
         request = self._request(ids, params)
         if self.tokenizer is None:
             return Answer(request)
         return self._answer(request, self.tokenizer, continues=True)
+
+    def _warn_if_it_only_chats(self, prompt: str) -> None:
+        """Once, and not of a conversation written out, with the marks of its turns."""
+        if self._said_it_chats or not only_chats(self._path):
+            return
+        marks = self.need_tokenizer().special_ids
+        if marks.isdisjoint(self.encode(prompt, add_special_tokens=False)):
+            self._said_it_chats = True
+            prompts.warning(_ONLY_CHATS)
 
     def conversation(
         self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions

@@ -13,6 +13,12 @@ def embedded_model() -> Path:
     return Path(__file__).parents[1] / "demo"
 
 
+def only_chats(path: Path) -> bool:
+    """Whether a model learnt to answer and not to go on with a text. That is known of the embedded
+    one alone."""
+    return os.path.realpath(path) == os.path.realpath(embedded_model())
+
+
 def model_directory(named: str | None) -> Path:
     """Of a model as it was named: a directory, ORG/NAME of the hub's cache or the embedded one."""
     return embedded_model() if named is None else located(named, os.environ)
