@@ -8,6 +8,7 @@ ORACLE := .venv-oracle
 ASAN := .venv-asan
 ORACLE_DIR ?= build/oracle
 SEEDS ?= 1 2 3
+WORKERS ?= 2
 PROMPT ?= Tell me a story about a fox.
 DEMO_FLAGS := -v --chat --ram 400MB --seed 7
 
@@ -40,8 +41,16 @@ demo: $(DEMO)/.installed
 	@echo
 	@echo 'Now yours: $(DEMO)/bin/coli chat, or $(DEMO)/bin/coli run --model DIR "prompt"'
 
+# Tests that others would disturb come first and alone; the rest follow in two processes, so that the
+# last line is theirs. A part of the tests runs in one process.
 test: $(DEV)/.installed
+ifdef ARGS
 	@$(DEV)/bin/python -m pytest $(ARGS)
+else
+	@$(DEV)/bin/python -m pytest -m 'alone and not soak'; alone=$$?; \
+	  $(DEV)/bin/python -m pytest -m 'not alone and not soak' -n $(WORKERS) --dist loadfile; \
+	  rest=$$?; test $$alone = 0 -a $$rest = 0
+endif
 
 check: $(DEV)/.installed
 	@echo 'ruff' && $(DEV)/bin/ruff check -q . && $(DEV)/bin/ruff format -q --check .

@@ -13,6 +13,8 @@ import golden
 from colibri import LLM
 from colibri.errors import ColibriError
 
+pytestmark = pytest.mark.alone
+
 
 def held() -> tuple[int, int]:
     """Open descriptors, threads."""

@@ -11,6 +11,8 @@ from convert_kit import Model, write_checkpoint
 
 from colibri.convert import convert
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_peak_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fused: bool) -> None:

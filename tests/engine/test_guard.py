@@ -12,6 +12,8 @@ import pytest
 from colibri.engine.guard import EVERY_SECONDS, EVERY_TOKENS, MemoryGuard
 from sparse_model import sparse_model
 
+pytestmark = pytest.mark.alone
+
 MB = 1_000_000
 
 

@@ -14,6 +14,8 @@ from colibri.hardware.iobench import (
     memory_bandwidth,
 )
 
+pytestmark = pytest.mark.alone
+
 
 def test_a_stream_reads_every_word():
     rng = np.random.default_rng(1)

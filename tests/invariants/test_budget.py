@@ -14,6 +14,8 @@ import golden
 from colibri import LLM
 from colibri.errors import CapacityError
 
+pytestmark = pytest.mark.alone
+
 CONTEXT = 1000
 NEARNESS_BYTES = 32_000_000
 

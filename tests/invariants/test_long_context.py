@@ -13,6 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 import golden
 
+pytestmark = pytest.mark.alone
+
 POSITIONS = 131_072
 PROMPT = POSITIONS - 8
 NEARNESS_BYTES = 48_000_000

@@ -8,6 +8,8 @@ import pytest
 from colibri.kernels.attention import INDEX_SCORES
 from colibri.models.family import Sizes
 
+pytestmark = pytest.mark.alone
+
 GROWN = """
 import sys
 import numpy as np

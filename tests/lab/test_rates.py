@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from colibri import LLM
 from colibri.kernels import cpu
 from colibri.lab.gauge import ProcessGauge
 from colibri.lab.rates import rates_beside
+
+pytestmark = pytest.mark.alone
 
 
 def peak_kilobytes() -> int:

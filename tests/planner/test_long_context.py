@@ -16,6 +16,8 @@ from colibri.planner.assess import Wishes, assess, open_outline
 from colibri.planner.budget import Machine
 from colibri.planner.document import Document
 
+pytestmark = pytest.mark.alone
+
 SHORT, LONG = 8192, 131072
 MACHINE = Machine(total_bytes=64 * 10**9, available_bytes=62 * 10**9, rss_bytes=60_000_000)
 SHAPES = {

@@ -20,6 +20,8 @@ from test_disconnects import reset
 from colibri import LLM
 from colibri.hardware import probe
 
+pytestmark = pytest.mark.alone
+
 SOAK = pytest.mark.soak
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 VALID: dict[str, Any] = {
