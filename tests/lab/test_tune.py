@@ -117,6 +117,38 @@ def test_a_gain_within_noise_is_none():
     assert "noise" in lines[0]
 
 
+def proof(gains, start_noise):
+    """The outcome where the proof's pairs have these gains, in turn, at a start of such noise."""
+    starts, pairs = iter([10.0, 10.0 * (1 - start_noise)]), iter(gains)
+
+    def speed(changed):
+        if not changed:
+            return sample(next(starts, 10.0))
+        # The trial that finds it, then the pairs.
+        return sample(15.0 if len(machine.runs) == 3 else 10.0 * (1 + next(pairs)))
+
+    machine = Machine(speed)
+    return search(machine, knobs=(Knob("threads", (4,), streams=False),))[0]
+
+
+def test_a_gain_below_the_noise_of_its_proof_is_none():
+    """Two pairs with 21 and 36 % at a noise of 25 % were taken for a gain."""
+    found = proof([0.214, 0.355, 0.05, 0.21, 0.36, 0.1], start_noise=0.25)
+    assert found.outcome == "not confirmed"
+    assert len(found.gains) == 6
+    assert found.noise > found.gain
+
+
+def test_pairs_go_on_until_it_is_decided():
+    steady = proof([0.214, 0.230, 0.221], start_noise=0.25)
+    assert (steady.outcome, len(steady.gains)) == ("confirmed", 3)
+    assert steady.gain == pytest.approx(0.214)
+    assert steady.noise == pytest.approx(0.016)
+    clear = proof([0.3, 0.31], start_noise=0.25)
+    assert (clear.outcome, len(clear.gains)) == ("confirmed", 2)
+    assert proof([-0.1, 0.2], start_noise=0.1).gains == pytest.approx([-0.1])
+
+
 def test_a_gain_that_does_not_come_back_is_not_confirmed():
     def speed(changed):
         speed.calls += 1

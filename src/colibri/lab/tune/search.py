@@ -1,8 +1,9 @@
 """The search: one setting after the other, then the proof.
 
 A setting is kept for the next ones if it is faster than the best so far by more than noise. What
-comes out is measured against the start in both orders (start, found, found, start), for a machine
-that gets slower or faster meanwhile favours whoever is measured first or last.
+comes out is measured against the start in pairs of either order (start, found, found, start, ...),
+since a machine that gets slower or faster meanwhile favours whoever is measured first or last. That
+goes on until it is decided: a gain below its own noise is none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from colibri.lab.tune.space import Knob
 from colibri.lab.tune.trial import OutOfTime, Runner, Sample, TrialFailed
 
 SLOWER_START = 1.2  # a first token may come so much later at most
-_CONFIRMING = 4  # trials
+_CONFIRMING = 4  # trials at least
+_MOST_PAIRS = 6
 # What is promised of a budget.
 _WITHIN = 1.02
 _SLACK_BYTES = 64_000_000
@@ -46,7 +48,7 @@ class Found:
     base_speed: float
     speed: float
     noise: float
-    gains: list[float] = field(default_factory=list)  # of the proof, one an order
+    gains: list[float] = field(default_factory=list)  # of the proof, one a pair
     tried: list[Tried] = field(default_factory=list)
 
     @property
@@ -138,22 +140,45 @@ class Search:
             return found
         if not self._time_for(_CONFIRMING):
             return replace(found, outcome="no time")
-        self._say(f"proving {shown(settings)} against the start, in both orders")
+        self._say(f"proving {shown(settings)} against the start, in pairs of either order")
         try:
-            order: tuple[dict[str, Any], ...] = ({}, settings, settings, {})
-            a, b, c, d = [self._run(one) for one in order]
+            decided = self._decided(found, settings)
         except TrialFailed as error:
             self._note(settings, None, str(error))
             over = isinstance(error, OutOfTime)
             return replace(found, outcome="no time" if over else "not confirmed")
-        found.gains = [b.speed / a.speed - 1, c.speed / d.speed - 1]
-        found.base_speed, found.speed = min(a.speed, d.speed), min(b.speed, c.speed)
-        noise = abs(a.speed - d.speed) / max(a.speed, d.speed)
-        found.noise = max(noise, self._noise)
-        same = {a.digest, b.digest, c.digest, d.digest} == {self._first.digest}
-        enough = found.gain >= max(self._wishes.min_gain, noise)
-        proven = same and enough and self._starts(b, a) and self._starts(c, d)
-        return replace(found, outcome="confirmed" if proven else "not confirmed")
+        return replace(found, outcome="confirmed" if decided else "not confirmed")
+
+    def _decided(self, found: Found, settings: dict[str, Any]) -> bool:
+        """Whether the find is faster in every pair by more than noise: that of the start, or from
+        the third pair on that of the pairs themselves, in which drift counts for nothing."""
+        starts, finds = list[Sample](), list[Sample]()
+        while len(starts) < _MOST_PAIRS and (len(starts) < 2 or self._time_for(2)):
+            order = ({}, settings) if len(starts) % 2 == 0 else (settings, {})
+            pair = [self._run(one) for one in order]
+            start, find = pair if order[1] else reversed(pair)
+            starts.append(start)
+            finds.append(find)
+            found.gains.append(find.speed / start.speed - 1)
+            found.base_speed = min(sample.speed for sample in starts)
+            found.speed = min(sample.speed for sample in finds)
+            same = start.digest == find.digest == self._first.digest
+            if (
+                not same
+                or not self._starts(find, start)
+                or max(found.gains) < self._wishes.min_gain
+            ):
+                return False
+            found.noise = self._noise_of(starts, found.gains)
+            if len(starts) > 1 and found.gain >= max(self._wishes.min_gain, found.noise):
+                return True
+        return False
+
+    def _noise_of(self, starts: Sequence[Sample], gains: Sequence[float]) -> float:
+        if len(gains) > 2:
+            return max(gains) - min(gains)
+        speeds = [sample.speed for sample in starts]
+        return max(1 - min(speeds) / max(speeds), self._noise)
 
     def _run(self, settings: dict[str, Any]) -> Sample:
         begin = self._clock()
