@@ -25,7 +25,7 @@ def test_one_line_before_and_one_after(coli: Any, llm: Any) -> None:
     before, after = coli("run", "Say hello").err.splitlines()
     assert before.startswith("fake: int4-gs64; 900.0 MB of a budget of 1.00 GB (loaded in ")
     assert after.startswith("3 tokens, 2.00 tok/s, first token after ")
-    assert after.endswith(" s, 75.0 % hits, 60.0 MB of 1.00 GB")
+    assert after.endswith(" s, 75.0 % hits in prompt and answer, 60.0 MB of 1.00 GB")
 
 
 def test_nothing_that_is_unusual_is_left_out_of_it(coli: Any, llm: Any) -> None:

@@ -69,7 +69,7 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"{figures.duration(stats.decode_seconds)} "
         f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended(answer)}",
         f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
-        f"({figures.share(stats.hits, used)} hits)"
+        f"({figures.share(stats.hits, used)} hits, prompt and answer)"
         f"{', those of checking included' if stats.approx_tokens else ''}",
         f"disk     {figures.size(stats.bytes_read)} read, "
         f"{figures.duration(stats.wait_seconds)} waited for reads",
@@ -93,7 +93,7 @@ def closing_line(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"{figures.count(len(answer.token_ids), 'token')}, "
         f"{figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}",
         *([] if answer.ttft_seconds is None else [_first_token(answer.ttft_seconds)]),
-        f"{figures.share(stats.hits, used)} hits",
+        f"{figures.share(stats.hits, used)} hits in prompt and answer",
         f"{figures.size(stats.peak_rss_bytes)} of {figures.size(budget_bytes)}{_guarded(stats)}",
     ]
     end = "" if answer.finish_reason == "stop" else f"; {ended(answer)}"

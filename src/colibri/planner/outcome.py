@@ -66,21 +66,31 @@ def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:
     """Memory, hits, bytes and speed. Of the peak, what the run had no use for is not expected:
     slots still empty, context not reached, a prompt shorter than a chunk."""
     used = _used_bytes(plan, run)
-    spare = f"{max(0, plan.peak_bytes - used) / 1e6:,.1f} MB more not needed yet"
+    spare = (
+        f"of what this run used; the plan's peak of {plan.peak_bytes / 1e6:,.1f} MB has "
+        f"{max(0, plan.peak_bytes - used) / 1e6:,.1f} MB more"
+    )
     asked = run.hits + run.misses
     loaded = _loaded_bytes(plan)
     speed = run.new_tokens / run.seconds if run.new_tokens and run.seconds else None
     return [
         Row("loaded", "bytes", loaded, run.loaded_rss_bytes, "process, trunk and embedding"),
         Row("peak", "bytes", used, run.peak_rss_bytes, spare),
-        Row("hit rate", "share", expected.hit_rate, run.hits / asked if asked else None),
+        Row(
+            "hit rate",
+            "share",
+            expected.hit_rate,
+            run.hits / asked if asked else None,
+            "of the answer's tokens, without the prompt's",
+        ),
         Row(
             "disk a token",
             "bytes",
             expected.disk_bytes_per_token,
             run.bytes_read / run.new_tokens if run.new_tokens else None,
+            "of the answer",
         ),
-        Row("speed", "tok/s", expected.tokens_per_second, speed),
+        Row("speed", "tok/s", expected.tokens_per_second, speed, "of the answer"),
     ]
 
 

@@ -1,5 +1,5 @@
 // What runs and what waits, live.
-import { count, percent, plural, rate, seconds } from "../../lib/format.js";
+import { count, percent, rate, seconds } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { status } from "../../lib/live.js";
 import { Meter } from "../../ui/parts.js";
@@ -25,11 +25,11 @@ export function Requests() {
       </div>`,
     )}
     ${running.length === 0 && html`<p class="small muted">No request is running.</p>`}
-    <div class="row small"><span>context in use</span><span class="spacer"></span>
-      <span class="num">${`${count(held)} of ${count(context)} tokens`}</span>
+    <div class="row small"><span>context taken</span><span class="spacer"></span>
+      <span class="num">${`${count(held + kept)} of ${count(context)} tokens`}</span>
     </div>
     <${Meter} share=${(held + kept) / context} label=${`context: ${percent((held + kept) / context, 0)}`} />
-    ${kept > 0 && html`<p class="small muted">${`${plural(kept, "token")} more kept for prompts that begin the same way`}</p>`}
+    ${kept > 0 && html`<p class="small muted">${`${count(held)} by running requests, ${count(kept)} kept for prompts that begin the same way`}</p>`}
   </section>`;
 }
 
