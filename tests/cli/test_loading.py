@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 def test_every_byte_of_the_trunk_is_told(model_of: Any, family: str, form: str) -> None:
     path = golden.tiny(family) if form == "source" else model_of(family, form)
     told: list[tuple[int, int]] = []
-    config = EngineConfig(model=str(path), ram="1GB", context=64)
+    config = EngineConfig(model=str(path), ram="1GB", context=64, usage="off")
     with LLM.from_config(config, text=False, on_load=lambda *of: told.append(of)) as llm:
         done, total = told[-1]
         assert done == total > 0

@@ -68,7 +68,7 @@ def stop(environ: dict[str, str], *flags: str) -> subprocess.CompletedProcess[st
 
 def test_one_line_tells_model_address_and_plan(server: Process, environ: dict[str, str]) -> None:
     assert server.model == "colibri-demo"
-    for part in ("glm_moe_dsa", "memory", "of 0.70 GB", "context 1024"):
+    for part in ("glm_moe_dsa", "memory", "of 0.70 GB", "context 1,024"):
         assert part in server.said
     answer = httpx2.post(f"{server.url}/v1/completions", json={"prompt": "A cat", "max_tokens": 2})
     assert answer.status_code == 200

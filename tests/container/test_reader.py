@@ -179,7 +179,7 @@ def test_a_whole_layer_missing(tmp_path: Path) -> None:
         ("model.layers.0.experts.gate_up", (EXPERTS, 2 * INNER, HIDDEN), "are both gate of expert"),
         ("model.layers.0.experts.gate_up", (EXPERTS, HIDDEN, 2 * INNER), "by config.json [3, 80"),
         ("model.layers.0.experts.down", (EXPERTS + 1, HIDDEN, INNER), "by config.json [3, 72"),
-        ("model.layers.0.bias", (1,), "1 tensors are not part of this model family"),
+        ("model.layers.0.bias", (1,), "1 tensor is not part of this model family"),
     ],
 )
 def test_a_contradictory_tensor(tmp_path: Path, name: str, shape: Any, part: str) -> None:
