@@ -80,7 +80,7 @@ def write_shown(text: str) -> None:
 
 def write_aside(text: str) -> None:
     """Text of the model that is not its answer, to stderr at once; dim on a terminal."""
-    shown = harmless(text) if sys.stderr.isatty() else text
+    shown = harmless(text)
     _write_err(f"\x1b[2m{shown}\x1b[22m" if has_colour(sys.stderr) else shown)
 
 
