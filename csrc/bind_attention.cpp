@@ -66,6 +66,7 @@ void bind_attend(nb::module_& m) {
 }
 
 void bind_index(nb::module_& m) {
+  m.attr("INDEX_SCORES") = kIndexScores;
   m.def("index_scores_select", [](In iq, In w, Cache ik, Array<const int64_t> positions, int64_t pool, Array<int32_t> out) {
     require(iq.ndim() == 3 && iq.shape(1) > 0 && iq.shape(2) > 0 && ik.ndim() == 2 && ik.stride(1) == 1 && ik.stride(0) >= 0,
             "the indexer takes iq [rows, heads, dim] and ik [keys, dim], each row contiguous");

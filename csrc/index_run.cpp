@@ -111,7 +111,6 @@ bool choose(const Indexer& a, const float* scores, int64_t position, int64_t kep
 }  // namespace
 
 int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t kept, int32_t* out) {
-  constexpr int64_t kBuffer = 1 << 20;  // scores kept at a time: INDEX_SCORES of kernels/attention.py, which the plan counts
   if (rows == 0) return -1;
   a.q_stride = pad16(a.dim);
   Scratch<3> padded(rows * a.heads * a.q_stride * (int64_t)sizeof(float));
@@ -120,7 +119,7 @@ int64_t index_select(Indexer a, const int64_t* positions, int64_t rows, int64_t 
   a.q = q;
   int64_t room = keys_of(a, *std::max_element(positions, positions + rows)), width = kept * a.pool + a.pool - 1;
   if (room <= kept) room = 0;  // every key is chosen: nothing to score
-  int64_t at_once = std::clamp<int64_t>(kBuffer / std::max<int64_t>(room, 1), 1, rows);
+  int64_t at_once = std::clamp<int64_t>(kIndexScores / std::max<int64_t>(room, 1), 1, rows);
   std::vector<float> scores((size_t)(at_once * room));
   std::vector<uint8_t> refused((size_t)rows, 0);
   for (int64_t row0 = 0; row0 < rows; row0 += at_once) {

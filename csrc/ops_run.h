@@ -23,6 +23,8 @@ void apply_rope(const Rope& a, int64_t rows);
 int64_t route(const Router& a, int64_t rows);
 
 void attend(const Attend& a, int64_t rows);
+// Scores that index_select keeps at a time; more only if one row has more. The plan counts them.
+inline constexpr int64_t kIndexScores = 1 << 20;
 // The positions of the `kept` best keys of each row, ascending, then -1: of the keys all of whose positions are up to
 // the row's own; those behind the last such key follow. out [rows, kept * pool + pool - 1]. Refuses a row with a
 // non-finite score.

@@ -33,6 +33,7 @@ def stream_read(data: _U64) -> int: ...
 
 _Span = tuple[int, bool, int, int, int, int]
 _Result = tuple[int, int, float, int]
+INDEX_SCORES: int  # that index_scores_select keeps at a time; more only if one row has more
 FILE_ENDS: int  # the error of a file that ended before all needed bytes; others are errnos
 
 class Bell:

@@ -34,7 +34,7 @@ def attend(
 
 
 # Scores that index_scores_select keeps at a time; more only if one row has more.
-INDEX_SCORES = 1 << 20
+INDEX_SCORES = _native.INDEX_SCORES
 
 
 def index_scores_select(
