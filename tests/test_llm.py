@@ -36,6 +36,7 @@ from colibri.experts.streamed import StreamedExperts
 from colibri.kernels import cpu
 from colibri.kernels.packing import PackedMatrix, block_bytes
 from colibri.llm import embedded_model
+from colibri.text.history import prepared
 
 GREEDY = SamplingParams(temperature=0, max_tokens=32)
 QUESTION = [{"role": "user", "content": "What is the capital of Portugal?"}]
@@ -352,7 +353,7 @@ def test_close_breaks_off_a_step() -> None:
 def test_python_may_end_in_the_middle_of_an_answer() -> None:
     script = """
 from colibri import LLM, SamplingParams
-stream = LLM(threads=2).stream("Once", SamplingParams(max_tokens=500, ignore_eos=True))
+stream = LLM(threads=2).stream([5, 6], SamplingParams(max_tokens=500, ignore_eos=True))
 next(stream)
 """
     for _ in range(3):
@@ -366,9 +367,9 @@ from colibri import LLM, SamplingParams
 from colibri.errors import ColibriError
 params = SamplingParams(temperature=0, max_tokens=5)
 llm = LLM(threads=2)
-expected = llm.generate("Once", params)
+expected = llm.generate([5, 6], params)
 if os.fork() == 0:
-    for use in (lambda: llm.generate("Once", params), lambda: llm.forward([1])):
+    for use in (lambda: llm.generate([5, 6], params), lambda: llm.forward([1])):
         try:
             use()
         except ColibriError as error:
@@ -377,9 +378,9 @@ if os.fork() == 0:
             sys.exit(1)
     llm.close()
     with LLM(threads=2) as own:
-        sys.exit(own.generate("Once", params).token_ids != expected.token_ids)
+        sys.exit(own.generate([5, 6], params).token_ids != expected.token_ids)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
-assert llm.generate("Once", params).token_ids == expected.token_ids
+assert llm.generate([5, 6], params).token_ids == expected.token_ids
 """
 
 
@@ -473,3 +474,25 @@ def test_the_fingerprint_is_that_of_what_decides_the_logits(tmp_path: Path) -> N
     assert found() == found(tmp_path, threads=1, cpu="scalar", context=64)
     others = [found(activations="int8"), found(experts_per_token=1), found(cache_bits=3)]
     assert len({found(), *others}) == 4
+
+
+def test_earlier_calls_are_prepared_once(demo: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the prompt is rendered again up to its boundaries, as for recurrent families."""
+    count = 0
+
+    def counted(*call: Any) -> Any:
+        nonlocal count
+        count += 1
+        return prepared(*call)
+
+    monkeypatch.setattr("colibri.text.chat.prepared", counted)
+    monkeypatch.setattr(demo._asker, "_marks", True)
+    call = {"type": "function", "function": {"name": "f", "arguments": "{"}}
+    messages = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "user", "content": "y"},
+    ]
+    answer = demo.request(None, messages=messages)
+    assert count == len(messages)
+    assert len(answer.notes) == 1

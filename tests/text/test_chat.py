@@ -171,17 +171,17 @@ def test_an_agent_whose_call_was_cut_off_can_go_on(broken: str, tmp_path: Path) 
         chat = chat_of(family, tmp_path)
         assert chat.render(mixed, request) == chat.render(calls(whole, {}), request)
         assert "Rome" in chat.render(mixed, request)
-        (note,) = chat.notes(request, mixed)
+        (note,) = chat.notes(request, chat.history(mixed))
         assert re.match(where, note)
-        assert chat.notes(request, calls(whole, "{}", "", None)) == []
+        assert chat.notes(request, chat.history(calls(whole, "{}", "", None))) == []
     quotes = own(tmp_path, LOOP.replace("ARGUMENTS", "c.function.arguments | tojson"))
     assert quotes.render(mixed, request) == '[{"city": "Rome"}][{}]'
-    assert re.match(where, quotes.notes(request, mixed)[0])
+    assert re.match(where, quotes.notes(request, quotes.history(mixed))[0])
     given = "c.function.arguments"
     for form in (f"{given} if {given} is string else {given} | tojson", f"'' + {given}"):
         chat = own(tmp_path, LOOP.replace("ARGUMENTS", form))
         assert chat.render(mixed, request) == '[{"city": "Rome"}][' + broken + "]"
-        assert chat.notes(request, mixed) == []
+        assert chat.notes(request, chat.history(mixed)) == []
 
 
 LOOP = "{% for m in messages %}{% for c in m.tool_calls %}[{{ ARGUMENTS }}]{% endfor %}{% endfor %}"

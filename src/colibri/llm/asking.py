@@ -28,7 +28,7 @@ from colibri.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.chat import ChatFormat, ChatOptions, ChatRequest
-    from colibri.text.history import Message
+    from colibri.text.history import History, Message
 
 Prompt = str | Sequence[int]
 
@@ -98,14 +98,15 @@ class Asker:
     def conversation(
         self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
     ) -> Answer:
-        prompt, asked = self.rendered(messages, options)
         chat, tokenizer = self.need_chat(), self.need_tokenizer()
+        history = chat.history(messages)
+        prompt, asked = self.rendered(history, options)
         rules = chat.call_rules(tokenizer, asked)
         form = AnswerForm(calls=rules.rules, thinking=chat.thinking(prompt, tokenizer))
         request = self._request(self.encode(prompt, add_special_tokens=False), params, form)
         if self._marks:
-            request.marks = self._boundaries(messages, asked, prompt)
-        notes = (*chat.notes(asked, messages), *rules.notes)
+            request.marks = self._boundaries(history, asked, prompt)
+        notes = (*chat.notes(asked, history), *rules.notes)
         self._said.warn(notes)
         parser, shown = chat.parser(prompt, asked), chat.shown(tokenizer, asked)
         return self._answer(request, tokenizer, False, parser, shown, notes)
@@ -221,15 +222,13 @@ class Asker:
     def check_ids(self, ids: Sequence[int], room: int | None = None) -> None:
         check_ids(ids, self._vocab_size, self._room if room is None else room)
 
-    def _boundaries(
-        self, messages: Sequence[Message], asked: ChatRequest, prompt: str
-    ) -> tuple[int, ...]:
+    def _boundaries(self, history: History, asked: ChatRequest, prompt: str) -> tuple[int, ...]:
         """Where the next turn, or another last message, parts from this prompt, in tokens."""
         chat, tokenizer = self.need_chat(), self.need_tokenizer()
         variables: dict[str, Any] = {**asked.variables, "add_generation_prompt": False}
         bare = replace(asked, variables=variables)
         found = set()
-        for some in (messages, messages[:-1]):
+        for some in (history, history.without_last()):
             try:
                 text = chat.render(some, bare)
             except ColibriError:

@@ -11,7 +11,7 @@ from colibri.grammar.answers import Thinking
 from colibri.grammar.structure import Structure
 from colibri.text.builtin import built_in
 from colibri.text.effort import check_effort, effort_for, levels_of
-from colibri.text.history import ArgumentForms, Message, prepared
+from colibri.text.history import ArgumentForms, History, Message, prepared
 from colibri.text.parts import AnswerParser
 from colibri.text.reasoning import ReasoningSplitter, tags_of
 from colibri.text.special import load_special_tokens
@@ -124,19 +124,30 @@ class ChatFormat:
         template = ChatTemplate(sources, named, where=str(path))
         return cls(template, model_type, built_in=own is None)
 
+    def history(self, messages: Sequence[Message]) -> History:
+        """The messages prepared, for whoever renders them more than once. Raises ConfigError."""
+        if isinstance(messages, History):
+            return messages
+        check_messages(messages)
+        known = [_of_known_role(message) for message in messages]
+        if not any(message.get("tool_calls") for message in known):
+            return History.of(known)
+        ready = [prepared(m, at, self._argument_forms) for at, m in enumerate(known)]
+        notes = [note for _, notes in ready for note in notes]
+        return History.of([message for message, _ in ready], notes)
+
     def render(self, messages: Sequence[Message], request: ChatRequest) -> str:
-        """The prompt."""
+        """The prompt. messages: as they came, or their history."""
         if request.offered and not self.takes_tools:
             raise ConfigError("tools: this model's chat template has no place for them", "tools")
-        check_messages(messages)
+        history = self.history(messages)
         self._check_variables(request.variables)
-        ready, _ = self._prepared(messages)
         variables = {**self._variables(request)[0], **request.variables}
-        return self.template.render(ready, tools=_shown(request.offered), **variables)
+        return self.template.render(history, tools=_shown(request.offered), **variables)
 
-    def notes(self, request: ChatRequest, messages: Sequence[Message] = ()) -> list[str]:
+    def notes(self, request: ChatRequest, history: History | None = None) -> list[str]:
         """What of the request this model cannot do as asked, and what is done instead."""
-        notes = [*self._variables(request)[1], *self._prepared(messages)[1]]
+        notes = [*self._variables(request)[1], *(history.notes if history else ())]
         if request.offered and self.takes_tools and self.tool_format is None:
             notes.append("this model's form of tool calls is not known: they stay in the text")
         return notes
@@ -179,14 +190,6 @@ class ChatFormat:
     @cached_property
     def _argument_forms(self) -> ArgumentForms:
         return ArgumentForms.of(self.template)
-
-    def _prepared(self, messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-        """As the template takes them, and what the model is shown otherwise."""
-        messages = [_of_known_role(message) for message in messages]
-        if not any(message.get("tool_calls") for message in messages):
-            return messages, []
-        ready = [prepared(m, at, self._argument_forms) for at, m in enumerate(messages)]
-        return [message for message, _ in ready], [note for _, notes in ready for note in notes]
 
     def _check_variables(self, given: Mapping[str, Any]) -> None:
         """What a template does not ask for would change nothing."""

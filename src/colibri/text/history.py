@@ -32,6 +32,23 @@ class ArgumentForms:
         return cls(objects=not text or "Oslo" in _rendered(template, {"city": "Oslo"}), text=text)
 
 
+class History(tuple[Message, ...]):
+    """Messages as a template takes them, prepared once however often they are rendered. notes: what
+    of them the model is shown otherwise than it is."""
+
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], notes: Sequence[str] = ()) -> "History":
+        history = cls(messages)
+        history.notes = tuple(notes)
+        return history
+
+    def without_last(self) -> "History":
+        """notes are left out: they are told of the whole."""
+        return History(self[:-1])
+
+
 def _rendered(template: ChatTemplate, arguments: object) -> str:
     function = {"name": "weather", "arguments": arguments}
     call = {"id": "call00000", "type": "function", "function": function}
