@@ -226,11 +226,11 @@ def test_what_kubernetes_sets_for_a_service_is_one_warning_and_no_value(tmp_path
     assert ServerConfig.resolve(environ=_OF_A_SERVICE, file=file).port == 9000
     assert ServerConfig.resolve(environ=_OF_A_SERVICE, file=file, port="8765").port == 8765
     (warning,) = unknown_variables(_OF_A_SERVICE)
-    assert warning.startswith("COLI_PORT and 7 more")
+    assert warning.startswith("COLI_PORT (and 7 more like it)")
     assert "enableServiceLinks" in warning
     others = {"COLI_MODEL_PORT": "udp://[fd00::1]:53", "COLI_MODEL_SERVICE_HOST": "fd00::1"}
     (warning,) = unknown_variables(others)
-    assert "COLI_MODEL_PORT and 1 more" in warning
+    assert "COLI_MODEL_PORT (and 1 more like it)" in warning
 
 
 @pytest.mark.parametrize("text", ["tcp", "tcp://", "8000/tcp", "http://host:1"])

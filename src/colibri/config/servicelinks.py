@@ -32,8 +32,8 @@ def warning_of(links: set[str]) -> list[str]:
     """One line for all of them."""
     if not links:
         return []
-    others = f" and {len(links) - 1} more like it" if len(links) > 1 else ""
+    others = f" (and {len(links) - 1} more like it)" if len(links) > 1 else ""
     return [
-        f"{min(links, key=len)}{others} come from Kubernetes, for a service whose name begins with "
-        "coli, and mean nothing here; `enableServiceLinks: false` in the pod's spec leaves them out"
+        f"{min(links, key=len)}{others} is ignored: Kubernetes sets it for a service whose name "
+        "begins with coli; `enableServiceLinks: false` in the pod's spec leaves it out"
     ]
