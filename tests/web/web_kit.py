@@ -65,7 +65,7 @@ class Watched:
         return page
 
     def check(self) -> None:
-        assert self.errors == []
+        assert self.errors == [], self.errors
         assert self.foreign == []
 
     def _watch(self, page: Page) -> None:

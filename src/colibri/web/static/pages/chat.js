@@ -199,8 +199,8 @@ function Head({ conversation, onList, listOpen, settingsShown, onSettings }) {
 
 function ExportMenu({ conversation, name }) {
   const ref = useRef(null);
-  const close = () => ref.current.removeAttribute("open");
-  const leave = (event) => !ref.current.contains(event.relatedTarget) && close();
+  const close = () => ref.current?.removeAttribute("open");
+  const leave = (event) => !ref.current?.contains(event.relatedTarget) && close();
   const save = (kind, text, type) => () => {
     close();
     download(`${name}.${kind}`, text(), type);
@@ -235,8 +235,8 @@ function Thread({ nodes, conversation, act, busy }) {
   }, []);
   // The button has gone, and the end with it is higher up: nobody went there.
   useLayoutEffect(toEnd, [away]);
-  const onScroll = () => {
-    const { scrollTop, scrollHeight, clientHeight } = ref.current;
+  // Of the event, since one may come after the element has left the page.
+  const onScroll = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
     // What grew meanwhile is not somebody who went up.
     if (scrollHeight - scrollTop - clientHeight < 40) follows.current = true;
     else if (scrollTop < before.current) follows.current = false;
