@@ -63,7 +63,8 @@ def test_every_command_takes_the_least_and_refuses_less(kind: str, tmp_path: Pat
         assert refused.returncode != 0
         said = re.search(r"the least that works is (\d+) MB", refused.stderr)
         assert said is not None, refused.stderr
-        assert int(said[1]) == least
+        # To a few MB: some of these processes import more than others.
+        assert 0 <= int(said[1]) - least <= 8
     assert plan_finding(coli("doctor", model, "--ram", less, "--json").stdout) == "fail"
 
 

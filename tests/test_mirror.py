@@ -164,7 +164,7 @@ def test_a_checkpoint_with_an_index_spread(model_of: Any, tmp_path: Path) -> Non
     [
         ({"mirror": ("/nowhere",)}, "/nowhere: no such directory"),
         ({"mirror": ("/",)}, "/: holds nothing of this model's experts"),
-        ({"mirror": "/nowhere"}, "mirror: '/nowhere'; give"),
+        ({"mirror": "/nowhere"}, "/nowhere: no such directory"),
         ({"disk_weights": (0.0,)}, "disk_weights"),
         ({"model_dirs": ("/nowhere",)}, "/nowhere: no such directory"),
     ],

@@ -28,13 +28,11 @@ SETTINGS = {("run", "--trace"), ("run", "--usage")}  # of every command that run
 READ = {
     ("atlas build", "--prompts"),
     ("atlas show", "--file"),
-    ("bench", "--bench-dir"),  # a directory, which is made
     ("bench", "--compare"),
     ("chat", "--grammar"),
     ("chat", "--json-schema"),
     ("mirror plan", "--heat"),
     ("mirror stage", "--heat"),
-    ("mirror verify", "--model"),
     ("run", "--grammar"),
     ("run", "--json-schema"),
     ("score", "--state"),

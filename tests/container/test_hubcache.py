@@ -106,7 +106,7 @@ def test_commands_and_the_library_take_the_name(
     snapshot = cached(hub, "a/b")
     assert app.run(["info", "a/b"]) == 0
     assert str(snapshot) in capsys.readouterr().out
-    with LLM("a/b", ram="400MB", usage="off") as llm:
+    with LLM("a/b", ram="2GB", usage="off") as llm:
         assert len(llm.generate([5, 6]).token_ids) > 0
     assert app.run(["run", "-m", "a/c", "hi"]) == 4
     error = capsys.readouterr().err

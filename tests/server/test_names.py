@@ -26,7 +26,7 @@ def test_every_endpoint_answers(tmp_path: Path) -> None:
     shutil.copytree(embedded_model(), path)
     asked = {"model": "x", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
     with (
-        LLM(path, ram="300MB") as llm,
+        LLM(path, ram="2GB") as llm,
         serving(llm) as running,
         httpx2.Client(base_url=running.url, timeout=60) as client,
     ):

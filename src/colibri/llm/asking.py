@@ -17,8 +17,8 @@ from colibri.grammar import Matcher
 from colibri.grammar.answers import FREE, AnswerForm
 from colibri.grammar.grammars import Grammars
 from colibri.llm.files import only_chats
+from colibri.llm.leadin import BEGINNING, LeadIn, Place
 from colibri.llm.leadin import PARAMS as LEAD_IN_PARAMS
-from colibri.llm.leadin import LeadIn, Place
 from colibri.llm.scores import Normalize, Scoring, check_options, joint_branches
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import StopWatch, TextAssembler
@@ -132,7 +132,7 @@ class Asker:
         normalize: Normalize,
         *,
         rendered: bool,
-        places: Sequence[Place],
+        places: Sequence[Place] = (BEGINNING,),
     ) -> Scoring:
         """rendered: the context is a chat template's, which has its special tokens itself. places:
         in the answer, of which the one counts where the options are likeliest."""
