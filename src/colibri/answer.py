@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from colibri.engine.request import (
     BranchLogprobs,
@@ -21,6 +21,8 @@ from colibri.text.assemble import TextAssembler
 from colibri.text.parts import Parts, ToolCall, ToolCallDelta, whole_calls
 
 Progress = Callable[[PrefillProgress], None]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,27 @@ def queue_of(request: Request) -> "SimpleQueue[Event]":
     if not isinstance(request.events, SimpleQueue):
         raise ConfigError("the request's events go to a sink of its own: push() them")
     return request.events
+
+
+class Pushable(Protocol[T_co]):
+    """A request whose events come to one thing."""
+
+    @property
+    def request(self) -> Request: ...
+
+    def push(self, event: Event, /) -> T_co | PrefillProgress | None: ...
+
+
+def awaited(asked: Pushable[T]) -> T:
+    """What it comes to. Raises the error that ended the request; cancels it if left early."""
+    events = queue_of(asked.request)
+    try:
+        while True:
+            made = asked.push(events.get())
+            if made is not None and not isinstance(made, PrefillProgress):
+                return made
+    finally:
+        asked.request.cancel()
 
 
 def _logprob(token: Token) -> TokenLogprob:

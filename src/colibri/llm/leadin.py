@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from colibri.answer import queue_of
+from colibri.answer import awaited
 from colibri.engine.request import Event, Failed, Finished, PrefillProgress, Request, Token
 from colibri.errors import Cancelled
 from colibri.sampling import SamplingParams
@@ -60,13 +60,18 @@ class LeadIn:
     ) -> None:
         self.request = request
         self.finished = False
-        self.tokens = 0  # generated
         self._decode, self._prompt = decode, prompt.lower()
         self._options = options
         self._ids: list[int] = []
+        self._text = ""  # of these
         self._places: list[Place] = []
         whole = "|".join(map(re.escape, sorted(options, key=len, reverse=True)))
         self._named = re.compile(rf"(?<!\w)({whole})(?=\W)", re.IGNORECASE)
+
+    @property
+    def tokens(self) -> int:
+        """That were generated."""
+        return len(self._ids)
 
     def push(self, event: Event) -> tuple[Place, ...] | PrefillProgress | None:
         """The likeliest places in their order, once the answer has named an option or ended. Raises
@@ -87,13 +92,7 @@ class LeadIn:
         return None
 
     def wait(self) -> tuple[Place, ...]:
-        events = queue_of(self.request)
-        try:
-            while True:
-                if isinstance(made := self.push(events.get()), tuple):
-                    return made
-        finally:
-            self.request.cancel()
+        return awaited(self)
 
     def _found(self) -> tuple[Place, ...]:
         self.finished = True
@@ -106,15 +105,14 @@ class LeadIn:
 
     def _names(self) -> dict[int, str]:
         """The options that the answer names so far, by where; within one another may seem to be."""
-        return {m.start(): m[0] for m in self._named.finditer(self._decode(self._ids))}
+        return {m.start(): m[0] for m in self._named.finditer(self._text)}
 
     def _look(self, token: Token) -> None:
         """At the place before the token."""
-        before = self._decode(self._ids)
+        before = self._text
         self._ids.append(token.id)
-        self.tokens += 1
-        written = self._decode(self._ids)[len(before) :]
-        blank = " " if written.startswith(" ") else ""
+        self._text = self._decode(self._ids)
+        blank = " " if self._text[len(before) :].startswith(" ") else ""
         begun = [(self._piece(before, other), logprob) for other, logprob in token.top]
         for capital in (False, True):
             options = [Place(capital=capital).option(option) for option in self._options]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from colibri.answer import queue_of
+from colibri.answer import awaited
 from colibri.engine.request import BranchLogprobs, Event, Failed, Finished, PrefillProgress, Request
 from colibri.errors import Cancelled, ConfigError
 from colibri.llm.leadin import BEGINNING, LeadIn, Place
@@ -108,13 +108,7 @@ class Scoring:
         return None
 
     def wait(self) -> Scores:
-        events = queue_of(self.request)
-        try:
-            while True:
-                if isinstance(made := self.push(events.get()), Scores):
-                    return made
-        finally:
-            self.request.cancel()
+        return awaited(self)
 
     def _scores(self, branches: Sequence[Sequence[float]]) -> Scores:
         request = self.request
