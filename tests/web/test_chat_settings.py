@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chatpage_kit import FIRST, answers, await_answers, say, scripted
 from server_kit import Running
-from web_kit import accessibility, needs_browser, too_small, typed, watched
+from web_kit import PHONE, accessibility, needs_browser, too_small, typed, watched
 
 from colibri import LLM
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = needs_browser()
 
-PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 844},
-    "is_mobile": True,
-    "has_touch": True,
-}
 # Past its last part the browser's own bar has the focus: then it is the body's.
 INSIDE = """() => {
     const { activeElement: at, body } = document;

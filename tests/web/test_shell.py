@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from live_kit import ask
 from server_kit import Running, serving
-from web_kit import Watched, accessibility, dressed, needs_browser, too_small, watched
+from web_kit import PHONE, Watched, accessibility, dressed, needs_browser, too_small, watched
 
 from colibri import LLM
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = needs_browser()
 
-PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 844},
-    "is_mobile": True,
-    "has_touch": True,
-}
 BUDGET = 200_000  # bytes, compressed: what the first page may cost
 
 

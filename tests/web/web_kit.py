@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = Path(__file__).parent / "vendor" / "axe.js"
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
 SEVERE = ("serious", "critical")
 # What Chromium writes to the console about answers that a test asked for.
 _EXPECTED = ("Failed to load resource: the server responded", "Failed to load resource: net::")
