@@ -5,7 +5,7 @@ demands takes the same decisions as the engine.
 """
 
 from bisect import insort
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from colibri.experts.cache.layer import LayerCache
 
@@ -82,7 +82,7 @@ class Admission:
     def _take_from_the_call(self) -> bool:
         """Frees a slot of the call's own, if the expert that is to lose it is done with."""
         if self._victim is None:
-            self._victim = next(iter(self._pool.policy.victims(1, self._may_go)), None)
+            self._victim = self._choose()
         if self._victim is None or not self._pool.idle(self._victim):
             return False
         self._pool.give_up(self._victim)
@@ -92,14 +92,30 @@ class Admission:
     def _outsider(self, key: int) -> bool:
         return key not in self._union
 
-    def _may_go(self, key: int) -> bool:
-        expert = self._union.get(key)
-        if expert is None:
-            return self._pool.idle(key)
-        if self._in_order:
-            recent = self._brought[1 - self._room :] if self._room > 1 else []
-            return expert < min(self.waiting[:1] + recent)
-        return self._turn.get(key, -self._room) <= len(self._turn) - self._room
+    def _choose(self) -> int | None:
+        """The policy's choice among those that will be done with while the last few reads are still
+        under way; among more where hits fill the cache and so few were absent that there are none.
+        """
+        for recent in range(self._room - 1, -1, -1):
+            for victim in self._pool.policy.victims(1, self._may_go_beside(recent)):
+                return victim
+        return None
+
+    def _may_go_beside(self, recent: int) -> Callable[[int], bool]:
+        """Of keys, which may lose their slots while so many that got theirs last keep them."""
+        first_needed = min(self.waiting[:1] + self._brought[len(self._brought) - recent :])
+        early = len(self._turn) - recent
+
+        def may_go(key: int) -> bool:
+            expert = self._union.get(key)
+            if expert is None:
+                return self._pool.idle(key)
+            if self._in_order:
+                return expert < first_needed
+            turn = self._turn.get(key)
+            return turn is None or turn < early
+
+        return may_go
 
     def _make_room(self) -> None:
         """For a walk in ascending order: gives up hits that are needed late, if they leave the

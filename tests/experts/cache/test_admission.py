@@ -1,5 +1,7 @@
 """Rounds of a call that wants more experts than there are slots always come to an end."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,25 @@ def test_guesses_on_their_way_do_not_hold_up_the_rounds():
     """The experts before them are done with, and their slots are there for those that wait."""
     cache = cache_with(7, resident=[3, 6, 7, 8], guessed=[4])
     assert walk(cache, list(range(2, 12)), {4}) == 6
+
+
+@pytest.mark.parametrize("slots", range(1, 7))
+@pytest.mark.parametrize("pick", [min, max])
+def test_every_walk_of_six_experts_ends(slots, pick):
+    """Each of them a hit, on its way on a guess, or absent."""
+    experts = list(range(6))
+    for states in product(["hit", "guess", "absent"], repeat=6):
+        hits = [e for e in experts if states[e] == "hit"]
+        guesses = [e for e in experts if states[e] == "guess"]
+        if len(hits) + len(guesses) <= slots:
+            cache = cache_with(slots, hits, guesses)
+            assert walk(cache, experts, {*guesses}, pick) >= 6 - len(hits)
+
+
+def test_hits_that_fill_the_cache_do_not_hold_up_the_last_read():
+    """Those that were absent, fewer than the reads to leave room for, are all done with by then."""
+    cache = cache_with(11, resident=range(1, 10), guessed=[0])
+    assert walk(cache, list(range(12)), {0}) == 3
 
 
 @given(data=st.data())
