@@ -35,7 +35,7 @@ def test_build_beside_the_model(coli, tmp_path, prompts):
     missing = coli("atlas", "show", str(model))
     assert missing.code == 2
     assert f"make one with coli atlas build {model}" in missing.err
-    outcome = coli("atlas", "build", str(model), "--prompts", str(prompts), "--ram", "800MB")
+    outcome = coli("atlas", "build", str(model), "--prompts", str(prompts), "--ram", "2GB")
     assert outcome.code == 0, outcome.err
     atlas = read_atlas(model / NAME)
     assert [topic.name for topic in atlas.topics] == ["a", "b", "c", "d"]
@@ -45,7 +45,7 @@ def test_build_beside_the_model(coli, tmp_path, prompts):
 
 def test_build_of_the_embedded_model_goes_to_the_users_state(coli, monkeypatch, tmp_path, prompts):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    outcome = coli("atlas", "build", "--prompts", str(prompts), "--ram", "800MB")
+    outcome = coli("atlas", "build", "--prompts", str(prompts), "--ram", "2GB")
     assert outcome.code == 0, outcome.err
     (path,) = (tmp_path / "state/colibri/atlas").iterdir()
     assert path.name.endswith(NAME)
@@ -55,7 +55,7 @@ def test_build_of_the_embedded_model_goes_to_the_users_state(coli, monkeypatch, 
 def test_build_elsewhere(coli, tmp_path, prompts):
     out = tmp_path / "some.json"
     assert (
-        coli("atlas", "build", "--prompts", str(prompts), "-o", str(out), "--ram", "800MB").code
+        coli("atlas", "build", "--prompts", str(prompts), "-o", str(out), "--ram", "2GB").code
         == 0
     )
     shown = coli("atlas", "show", "--file", str(out))

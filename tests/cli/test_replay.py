@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-PROMPT = ("run", "--ram", "600MB", "--max-tokens", "8", "--temperature", "0", "--lookahead", "off")
+PROMPT = ("run", "--ram", "2GB", "--max-tokens", "8", "--temperature", "0", "--lookahead", "off")
 
 
 @pytest.fixture
