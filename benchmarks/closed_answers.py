@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from colibri import LLM, SamplingParams
-from colibri.llm.leadin import BEGINNING, Place
+from colibri.llm.leadin import BEGINNING, LeadIn, Place
 from colibri.llm.scores import Choice
 from scripts.train_demo.chat.facts import CAPITALS, TRANSLATIONS
 from scripts.train_demo.chat.words import DAYS, MONTHS
@@ -103,17 +103,17 @@ class Judge:
         self._llm = llm
 
     def chosen(self, question: Question) -> dict[str, str]:
-        asked = [{"role": "user", "content": question.text}]
-        lead_in = self._llm.lead_in_request(asked, question.options, thinking=False)
-        self._llm.submit(lead_in)
-        places = lead_in.wait()
+        asked = self._lead_in(question, question.text)
+        self._llm.submit(asked)
+        places = asked.wait().places
         text = self._choices(question, asked, places)[1]
         best = next(place for place in places if place.lead_in == text)
+        nothing = self._lead_in(question, "?")
         found: dict[str, str] = {}
         for where, place in (("beginning", BEGINNING), ("own answer", best)):
             for ending, end in (("", ""), (" + end", END)):
                 plain = self._choices(question, asked, [place], end)[0]
-                bare = self._choices(question, [{"role": "user", "content": "?"}], [place], end)[0]
+                bare = self._choices(question, nothing, [place], end)[0]
                 sums = [choice.logprob for choice in plain]
                 means = [choice.mean_logprob for choice in plain]
                 gains = [
@@ -123,17 +123,16 @@ class Judge:
                     found[f"{where}, {way}{ending}"] = plain[scores.index(max(scores))].option
         return {way: option.removesuffix(END) for way, option in found.items()}
 
+    def _lead_in(self, question: Question, text: str) -> LeadIn:
+        asked = [{"role": "user", "content": text}]
+        return self._llm.lead_in_request(asked, question.options, thinking=False)
+
     def _choices(
-        self,
-        question: Question,
-        messages: list[dict[str, str]],
-        places: Sequence[Place],
-        end: str = "",
+        self, question: Question, lead_in: LeadIn, places: Sequence[Place], end: str = ""
     ) -> tuple[tuple[Choice, ...], str]:
         options = [option + end for option in question.options]
-        scoring = self._llm.score_request(
-            None, options, messages=messages, places=places, thinking=False
-        )
+        lead_in.places = tuple(places)
+        scoring = self._llm.score_request(None, options, lead_in=lead_in)
         self._llm.submit(scoring)
         scores = scoring.wait()
         return scores.choices, scores.lead_in

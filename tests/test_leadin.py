@@ -9,7 +9,7 @@ from benchmarks.closed_answers import Question, questions
 from colibri import LLM
 from colibri.engine.request import Finished, Request, Token
 from colibri.errors import Cancelled, ConfigError
-from colibri.llm.leadin import BEGINNING, FAINT, LeadIn, Place
+from colibri.llm.leadin import FAINT, LeadIn, Place
 from colibri.llm.scores import joint_branches
 from colibri.sampling import SamplingParams
 
@@ -54,18 +54,27 @@ def test_more_is_right_than_chance_and_than_at_the_beginning(demo: LLM) -> None:
     """The whole measurement is benchmarks/closed_answers.py; these are its first capitals."""
     some = [q for q in questions() if q.kind == "capital"][:20]
 
-    def right(question: Question, **place: Any) -> bool:
+    def in_its_own_answer(question: Question) -> bool:
+        return bool(ask(demo, question.text, *question.options).best.option == question.right)
+
+    def at_the_beginning(question: Question) -> bool:
         asked = [{"role": "user", "content": question.text}]
-        if not place:
-            return bool(ask(demo, question.text, *question.options).best.option == question.right)
-        scoring = demo.score_request(
-            None, question.options, messages=asked, thinking=False, **place
-        )
+        scoring = demo.score_request(None, question.options, messages=asked, thinking=False)
         demo.submit(scoring)
         return scoring.wait().best.option == question.right
 
-    assert sum(map(right, some)) >= 15
-    assert sum(right(q, places=(BEGINNING,)) for q in some) <= 10
+    assert sum(map(in_its_own_answer, some)) >= 15
+    assert sum(map(at_the_beginning, some)) <= 10
+
+
+def test_a_conversation_is_rendered_once(demo: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = []
+    render = type(demo._asker).rendered
+    monkeypatch.setattr(
+        type(demo._asker), "rendered", lambda *asked: rendered.append(asked) or render(*asked)
+    )
+    ask(demo, "What do bees make?", "honey", "milk")
+    assert len(rendered) == 1
 
 
 def test_an_answer_that_names_no_option_says_so(demo: LLM) -> None:
@@ -100,8 +109,9 @@ def watched(options: list[str], answer: str, tops: dict[int, dict[str, float]]) 
         top = tuple((LETTERS.index(other), math.log(p)) for other, p in alternatives.items())
         made = lead_in.push(Token(LETTERS.index(letter), 0.0, top))
         if made is not None:
-            return made, lead_in
-    return lead_in.push(Finished("stop")), lead_in
+            return lead_in.places, lead_in
+    lead_in.push(Finished("stop"))
+    return lead_in.places, lead_in
 
 
 def test_places_are_where_options_begin() -> None:

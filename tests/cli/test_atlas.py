@@ -55,8 +55,7 @@ def test_build_of_the_embedded_model_goes_to_the_users_state(coli, monkeypatch, 
 def test_build_elsewhere(coli, tmp_path, prompts):
     out = tmp_path / "some.json"
     assert (
-        coli("atlas", "build", "--prompts", str(prompts), "-o", str(out), "--ram", "2GB").code
-        == 0
+        coli("atlas", "build", "--prompts", str(prompts), "-o", str(out), "--ram", "2GB").code == 0
     )
     shown = coli("atlas", "show", "--file", str(out))
     assert "4 topics" in shown.out

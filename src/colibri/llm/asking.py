@@ -17,9 +17,9 @@ from colibri.grammar import Matcher
 from colibri.grammar.answers import FREE, AnswerForm
 from colibri.grammar.grammars import Grammars
 from colibri.llm.files import only_chats
-from colibri.llm.leadin import BEGINNING, LeadIn, Place
 from colibri.llm.leadin import PARAMS as LEAD_IN_PARAMS
-from colibri.llm.scores import Normalize, Scoring, check_options, joint_branches
+from colibri.llm.leadin import LeadIn
+from colibri.llm.scores import Normalize, Scoring, check_options, joint_branches, places_of
 from colibri.sampling import SamplingParams
 from colibri.text.assemble import StopWatch, TextAssembler
 from colibri.text.notes import SaidOnce
@@ -132,18 +132,20 @@ class Asker:
         normalize: Normalize,
         *,
         rendered: bool,
-        places: Sequence[Place] = (BEGINNING,),
+        lead_in: LeadIn | None = None,
     ) -> Scoring:
-        """rendered: the context is a chat template's, which has its special tokens itself. places:
-        in the answer, of which the one counts where the options are likeliest."""
+        """rendered: the context is a chat template's, which has its special tokens itself. lead_in:
+        of its places the one counts where the options are likeliest."""
         check_options(options, normalize)
         encode = partial(self.encode, add_special_tokens=False)
         lead = [] if rendered else self._lead(context)
-        prompt, branches, begins = joint_branches(encode, lead, context, options, places)
+        prompt, branches, begins = joint_branches(
+            encode, lead, context, options, places_of(lead_in)
+        )
         longest = max(len(branch) for branch in branches)
         self.check_ids(prompt, self._room + 1 - longest)
         request = Request(prompt, SamplingParams(temperature=0.0), branches=branches)
-        return Scoring(request, options, normalize, places, begins)
+        return Scoring(request, options, normalize, begins, lead_in)
 
     def lead_in(self, prompt: str, options: Sequence[str]) -> LeadIn:
         """The beginning of the answer to a chat template's prompt, and where it names an option."""

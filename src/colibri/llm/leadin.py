@@ -47,8 +47,8 @@ BEGINNING = Place()  # of the answer, or where it does not count
 class LeadIn:
     """An answer on its way, of which only the places count.
 
-    decode: of an answer's tokens. prompt: an option that stands in it may be named because the
-    answer repeats the question, so that does not end the search.
+    decode: of an answer's tokens. prompt: what is answered. An option that stands in it may be
+    named because the answer repeats the question, so that does not end the search.
     """
 
     def __init__(
@@ -59,12 +59,14 @@ class LeadIn:
         prompt: str = "",
     ) -> None:
         self.request = request
+        self.prompt = prompt
+        self.places: tuple[Place, ...] = (BEGINNING,)  # the likeliest in their order, once finished
         self.finished = False
-        self._decode, self._prompt = decode, prompt.lower()
+        self._decode = decode
         self._options = options
         self._ids: list[int] = []
         self._text = ""  # of these
-        self._places: list[Place] = []
+        self._seen: list[Place] = []
         whole = "|".join(map(re.escape, sorted(options, key=len, reverse=True)))
         self._named = re.compile(rf"(?<!\w)({whole})(?=\W)", re.IGNORECASE)
 
@@ -73,9 +75,15 @@ class LeadIn:
         """That were generated."""
         return len(self._ids)
 
-    def push(self, event: Event) -> tuple[Place, ...] | PrefillProgress | None:
-        """The likeliest places in their order, once the answer has named an option or ended. Raises
-        the error that ended it."""
+    @property
+    def read_tokens(self) -> int:
+        """That were computed to find the places."""
+        request = self.request
+        return len(request.prompt_ids) - request.cached_tokens + max(0, self.tokens - 1)
+
+    def push(self, event: Event) -> LeadIn | PrefillProgress | None:
+        """Itself with its places, once the answer has named an option or ended. Raises the error
+        that ended it."""
         match event:
             case PrefillProgress():
                 return event
@@ -83,7 +91,8 @@ class LeadIn:
                 raise event.error
             case Token():
                 self._look(event)
-                if any(name.lower() not in self._prompt for name in self._names().values()):
+                asked = self.prompt.lower()
+                if any(name.lower() not in asked for name in self._names().values()):
                     return self._found()
             case Finished():
                 if event.reason == "cancelled":
@@ -91,17 +100,18 @@ class LeadIn:
                 return self._found()
         return None
 
-    def wait(self) -> tuple[Place, ...]:
+    def wait(self) -> LeadIn:
         return awaited(self)
 
-    def _found(self) -> tuple[Place, ...]:
+    def _found(self) -> LeadIn:
         self.finished = True
         self.request.cancel()
         inside = {n for at, name in self._names().items() for n in range(at + 1, at + len(name))}
-        places = [p for p in self._places if len(p.lead_in + p.blank) not in inside]
+        places = [p for p in self._seen if len(p.lead_in + p.blank) not in inside]
         likely = sorted(places, key=lambda place: -place.mass)[:MOST_PLACES]
         places = [p for p in places if p in likely and p.mass >= FAINT]
-        return tuple(places) or (Place(found=False),)
+        self.places = tuple(places) or (Place(found=False),)
+        return self
 
     def _names(self) -> dict[int, str]:
         """The options that the answer names so far, by where; within one another may seem to be."""
@@ -119,7 +129,7 @@ class LeadIn:
             if capital and options == list(self._options):
                 continue
             mass = math.fsum(math.exp(lp) for piece, lp in begun if _begins(options, piece))
-            self._places.append(Place(before, blank, capital, mass))
+            self._seen.append(Place(before, blank, capital, mass))
 
     def _piece(self, before: str, token_id: int) -> str:
         return self._decode([*self._ids[:-1], token_id])[len(before) :].lstrip()

@@ -27,7 +27,7 @@ from colibri.hardware.numa import spread
 from colibri.layers.clock import NO_CLOCK, Clock
 from colibri.llm.asking import Asker, Prompt
 from colibri.llm.files import model_directory, tokenizer_of
-from colibri.llm.leadin import BEGINNING, LeadIn, Place
+from colibri.llm.leadin import LeadIn
 from colibri.llm.loading import OnLoad, telling
 from colibri.llm.scores import Normalize, Scores, Scoring, check_options
 from colibri.planner.budget import this_machine
@@ -306,19 +306,26 @@ class LLM:
         normalize: Normalize = "sum",
         messages: Sequence[Message] | None = None,
         begun: str = "",
-        places: Sequence[Place] = (BEGINNING,),
+        lead_in: LeadIn | None = None,
         sink: EventSink | None = None,
         deadline: float | None = None,
         **chat: Unpack[ChatOptions],
     ) -> Scoring:
-        """Prepare the question that score_choices() asks. Only submit() starts it. `begun` is how
-        the answer begins that the options go on with; `places` are those that a lead-in found."""
-        if (context is None) == (messages is None):
-            raise ConfigError("give a context or messages, one of them")
-        if messages is not None:
+        """Prepare the question that score_choices() asks. Only submit() starts it.
+
+        `begun` is how the answer begins that the options go on with. `lead_in` stands in place of
+        the messages that it was made of: the options are compared where it, finished, found places
+        for them.
+        """
+        if sum(given is not None for given in (context, messages, lead_in)) != 1:
+            raise ConfigError("give a context, messages or a lead-in, one of them")
+        rendered = context is None
+        if lead_in is not None:
+            context = lead_in.prompt
+        elif messages is not None:
             context = self._asker.asked(messages, chat)
-        rendered, text = messages is not None, (context or "") + begun
-        scoring = self._asker.question(text, options, normalize, rendered=rendered, places=places)
+        text = (context or "") + begun
+        scoring = self._asker.question(text, options, normalize, rendered=rendered, lead_in=lead_in)
         scoring.request.direct(sink, deadline)
         return scoring
 
@@ -355,18 +362,16 @@ class LLM:
         their mean a token. Raises ConfigError, CapacityError, TokenizerError.
         """
         check_options(options, normalize)
-        places: tuple[Place, ...] = (BEGINNING,)
         lead_in = None
         if messages is not None and context is None:
             lead_in = self.lead_in_request(messages, options, **chat)
             self._runtime.thread.submit(lead_in.request)
-            places = lead_in.wait()
+            lead_in, messages, chat = lead_in.wait(), None, {}
         scoring = self.score_request(
-            context, options, normalize=normalize, messages=messages, places=places, **chat
+            context, options, normalize=normalize, messages=messages, lead_in=lead_in, **chat
         )
         self._runtime.thread.submit(scoring.request)
-        scores = scoring.wait()
-        return scores if lead_in is None else scores.after(lead_in)
+        return scoring.wait()
 
     def status(self) -> EngineStatus:
         """What runs and what waits at this moment. It may be asked from any thread."""

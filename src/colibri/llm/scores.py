@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from colibri.answer import awaited
@@ -57,17 +57,6 @@ class Scores:
     generated_tokens: int = 0
     """Tokens of its own answer that the model wrote to find that place."""
 
-    def after(self, lead_in: LeadIn) -> Scores:
-        """With what it took to find the place."""
-        request = lead_in.request
-        read = len(request.prompt_ids) - request.cached_tokens + max(0, lead_in.tokens - 1)
-        return replace(
-            self,
-            cached_tokens=min(self.cached_tokens, request.cached_tokens),
-            read_tokens=self.read_tokens + read,
-            generated_tokens=lead_in.tokens,
-        )
-
     @property
     def best(self) -> Choice:
         """The likeliest option; of several that are equally likely, the first."""
@@ -82,16 +71,16 @@ class Scoring:
         request: Request,
         options: Sequence[str],
         normalize: Normalize,
-        places: Sequence[Place] = (BEGINNING,),
         begins: Sequence[int] = (0,),
+        lead_in: LeadIn | None = None,
     ) -> None:
-        """The request's branches are each place's options, begins: where in the branches of a place
-        these begin."""
+        """The request's branches are the options at each place of the lead-in; begins: where in
+        the branches of a place the options begin."""
         self.request = request
         self.finished = False
         self._options = options
         self._normalize = normalize
-        self._places, self._begins = places, begins
+        self._begins, self._lead_in = begins, lead_in
 
     def push(self, event: Event) -> Scores | PrefillProgress | None:
         """The scores once they are there. Raises the error that ended the request."""
@@ -119,13 +108,20 @@ class Scoring:
         apart = disjoint(ids, sums)
         p = softmax(means if self._normalize == "mean" else apart)
         choices = map(Choice, self._options, p, sums, means, lengths)
-        read = len(request.prompt_ids) - request.cached_tokens + rows_of(request.branches)
+        cached = request.cached_tokens
+        read = len(request.prompt_ids) - cached + rows_of(request.branches)
+        generated = 0
+        if (lead_in := self._lead_in) is not None:  # what was computed for it was not there before
+            cached = min(cached, lead_in.request.cached_tokens)
+            read += lead_in.read_tokens
+            generated = lead_in.tokens
         return Scores(
             choices=tuple(choices),
             entropy=entropy(p),
             prompt_tokens=len(request.prompt_ids),
-            cached_tokens=request.cached_tokens,
+            cached_tokens=cached,
             read_tokens=read,
+            generated_tokens=generated,
             warnings=(
                 *(() if place.found else (_NOWHERE,)),
                 *_warnings(self._options, apart, means, lengths),
@@ -147,7 +143,12 @@ class Scoring:
         likely = [at for at, total in enumerate(sums) if total > math.log(LIKELY)]
         best = likely[-1] if likely else sums.index(max(sums))
         ids = [branches[best * n + i][self._begins[best] :] for i in range(n)]
-        return self._places[best], ids, rows[best]
+        return places_of(self._lead_in)[best], ids, rows[best]
+
+
+def places_of(lead_in: LeadIn | None) -> Sequence[Place]:
+    """Where the options are compared: without a lead-in right at the beginning."""
+    return (BEGINNING,) if lead_in is None else lead_in.places
 
 
 def check_options(options: Sequence[str], normalize: str = "sum") -> None:

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.engine.request import PrefillProgress
-from colibri.llm.leadin import BEGINNING, Place
 from colibri.server.body import read
 from colibri.server.chatmessages import as_template_takes
 from colibri.server.errors import bad_request
@@ -35,7 +34,6 @@ from colibri.server.structs.score import (
 )
 
 if TYPE_CHECKING:
-    from colibri.llm.leadin import LeadIn
     from colibri.llm.scores import Scores
 
 _POLL_SECONDS = 60.0
@@ -169,27 +167,23 @@ class _Asker:
     ) -> Scores:
         """field: which has the options."""
         context, chat = self._context(question)
-        places: tuple[Place, ...] = (BEGINNING,)
-        lead_in: LeadIn | None = None
         if context is None and not begun:
             first = partial(self._llm.lead_in_request, options=options, **chat)
-            lead_in, places = await self._run(first, field)
+            chat = {"lead_in": await self._run(first, field)}
         make = partial(
             self._llm.score_request,
             context,
             options,
             normalize=normalize or self.body.normalize or "sum",
             begun=begun,
-            places=places,
             **chat,
         )
-        _, found = await self._run(make, field)
-        scores: Scores = found if lead_in is None else found.after(lead_in)
+        scores: Scores = await self._run(make, field)
         self._count(scores)
         return scores
 
-    async def _run(self, make: Callable[..., Any], field: str) -> tuple[Any, Any]:
-        """The LeadIn or Scoring that `make` prepares, and what comes of it."""
+    async def _run(self, make: Callable[..., Any], field: str) -> Any:
+        """What comes of the LeadIn or Scoring that `make` prepares."""
         service, inbox = self.service, self.service.inbox()
         prompt = "state" if self.body.messages is None else "messages"
         directed = partial(make, sink=inbox.sink(0), deadline=service.deadline())
@@ -204,7 +198,7 @@ class _Asker:
             async for event in events:
                 if event is not None and not isinstance(event[1], PrefillProgress):
                     made = event[1]
-        return asked, made
+        return made
 
     def _count(self, scores: Scores) -> None:
         self._prompt_tokens += scores.prompt_tokens
