@@ -43,8 +43,7 @@ class Admission:
         # Rounds leave room for this many reads at a time: hits must not fill the cache.
         self._room = max(1, min(GROUP, self._pool.movable // 2))
         self._union = {cache.key(expert): expert for expert in experts}
-        self._turn: dict[int, int] = {}  # by key, in which place it was admitted
-        self._brought = sorted(claimed)  # those that were absent and have slots by now
+        self._brought = sorted(claimed)  # those that were absent and have slots by now, in turn
         self._victim: int | None = None
         self._first = True  # the others' slots are still to be taken
         if in_order:
@@ -75,8 +74,7 @@ class Admission:
 
     def _next(self) -> int:
         expert = self.waiting.pop(0)
-        self._turn[self._cache.key(expert)] = len(self._turn)
-        insort(self._brought, expert)
+        self._brought.append(expert)
         return expert
 
     def _take_from_the_call(self) -> bool:
@@ -103,17 +101,15 @@ class Admission:
 
     def _may_go_beside(self, recent: int) -> Callable[[int], bool]:
         """Of keys, which may lose their slots while so many that got theirs last keep them."""
-        first_needed = min(self.waiting[:1] + self._brought[len(self._brought) - recent :])
-        early = len(self._turn) - recent
+        brought = sorted(self._brought) if self._in_order else self._brought
+        kept = brought[max(0, len(brought) - recent) :]
+        first_needed = min(self.waiting[:1] + kept)
 
         def may_go(key: int) -> bool:
             expert = self._union.get(key)
             if expert is None:
                 return self._pool.idle(key)
-            if self._in_order:
-                return expert < first_needed
-            turn = self._turn.get(key)
-            return turn is None or turn < early
+            return expert < first_needed if self._in_order else expert not in kept
 
         return may_go
 
