@@ -14,6 +14,24 @@ def test_the_same_structure_is_equal_and_hashable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (Structure.json_schema, '{"type": "null"}'),
+        (Structure.lark, 'start: "a"'),
+        (Structure.gbnf, 'root ::= "a"'),
+        (lambda text: Structure("gbnf", text), 'root ::= "a"'),
+    ],
+)
+def test_a_byte_order_mark_is_no_part_of_a_schema_or_grammar(make: Any, text: str) -> None:
+    assert make("\ufeff" + text) == make(text)
+    assert make(text + "\ufeff") != make(text)
+
+
+def test_a_regex_may_begin_with_any_character() -> None:
+    assert Structure.regex("\ufeffa").source == "\ufeffa"
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: Structure("xml"), "'xml' is none of json_object"),  # type: ignore[arg-type]

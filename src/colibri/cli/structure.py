@@ -83,13 +83,13 @@ def _schema(text: str) -> Structure:
     from colibri.grammar.structure import Structure
 
     structure = Structure.json_schema(text)
-    read_schema(text)
+    read_schema(structure.source)
     return structure
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8-sig")
+        return path.read_text("utf-8")
     except UnicodeDecodeError:
         raise GrammarError(f"{path}: not UTF-8") from None
     except OSError as error:

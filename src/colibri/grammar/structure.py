@@ -11,6 +11,7 @@ Kind = Literal["json_object", "json_schema", "lark", "gbnf", "regex", "choice", 
 
 LARGEST_BYTES = 256 * 1024
 MOST_OPTIONS = 1000
+_FROM_FILES = ("json_schema", "lark", "gbnf")  # where an editor may have put a byte-order mark
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Structure:
             raise GrammarError(f"structure: {self.kind!r} is none of {', '.join(get_args(Kind))}")
         if not isinstance(self.source, str):
             raise GrammarError(f"{self.kind}: {type(self.source).__name__} given; text expected")
+        if self.kind in _FROM_FILES:
+            object.__setattr__(self, "source", self.source.removeprefix("\ufeff"))
         try:
             size = len(self.source.encode())
         except UnicodeEncodeError:
