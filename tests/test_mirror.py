@@ -155,7 +155,7 @@ def test_a_checkpoint_with_an_index_spread(model_of: Any, tmp_path: Path) -> Non
     (first / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
     with LLM(first, model_dirs=(str(second),)) as llm:
         assert llm.forward([1, 2, 3]).shape[0] == 3
-    with pytest.raises(ContainerError, match="1 of 2 shards are missing: 'x-00002"):
+    with pytest.raises(ContainerError, match="1 of 2 shards is missing: 'x-00002"):
         LLM(first)
 
 

@@ -185,7 +185,7 @@ def test_entropy_and_probabilities() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["a"], "1 options; 2 to 64"),
+        (["a"], "1 option; 2 to 64"),
         ([str(n) for n in range(65)], "65 options"),
         (["a", ""], "an option is empty"),
         (["a", "b", "a"], "'a' is there twice"),

@@ -113,7 +113,7 @@ def quantised(model: Path) -> None:
         (other_family, "model_type = 'bert' is not supported"),
         (no_config, "holds no config.json"),
         (no_shard, "no .safetensors files here"),
-        (short_shard, "half-downloaded: 1 of 1 files"),
+        (short_shard, "half-downloaded: 1 of 1 file is not complete"),
         (bad_tokenizer, "tokenizer.json: "),
         (quantised, "quantised by AWQ"),
     ],

@@ -39,7 +39,7 @@ def test_json_of_a_state_and_a_question(coli: Any, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["a", "b"], "no question"),
-        (["a", "--question", "x"], "1 options; 2 to 64"),
+        (["a", "--question", "x"], "1 option; 2 to 64"),
         (["a", "a", "--question", "x"], "'a' is there twice"),
         (["a", "b", "--state", "/nonexistent/x"], "--state /nonexistent/x: cannot read it"),
         (["a", "b", "--raw", "--thinking", "on", "--question", "x"], "do not go with --raw"),

@@ -9,7 +9,7 @@ import pytest
 from cli.conftest import Coli
 from colibri.cli.progress import prefill_line
 from colibri.engine.request import PrefillProgress
-from colibri.words import count, count_are
+from colibri.words import are, count, count_are
 
 NOUNS = "threads|tokens|files|layers|experts|tensors|entries|slots|runs|records|topics"
 WRONG = re.compile(rf"(?<![\d.,])1 ({NOUNS})\b")  # not in 0.1, nor in 10,001
@@ -23,6 +23,8 @@ def test_count() -> None:
     assert count(2, "entry", "entries") == "2 entries"
     assert count_are(1, "layer") == "1 layer is"
     assert count_are(2, "layer") == "2 layers are"
+    assert count_are(2, "matrix", "matrices") == "2 matrices are"
+    assert (are(1), are(2)) == ("is", "are")
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def with_field(**fields: Any) -> dict[str, Any]:
         (with_field(shape=[2**63]), "shape must be"),
         (with_field(shape=[1] * 17), "17 dimensions"),
         (with_field(shape=[3]), "takes 12 bytes, but data_offsets span 8"),
-        (with_field(shape=[2**32, 2**32, 2]), "takes 147573952589676412928 bytes"),
+        (with_field(shape=[2**32, 2**32, 2]), "takes 147,573,952,589,676,412,928 bytes"),
         (with_field(shape=[2**62, 2**62] * 8), "takes"),
         (with_field(dtype="F4", shape=[15]), "takes 8 bytes"),
         (with_field(data_offsets=None), "data_offsets must be"),

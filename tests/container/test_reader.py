@@ -159,7 +159,7 @@ def test_a_missing_tensor(tmp_path: Path, name: str) -> None:
         *_, expert, part, _ = name.split(".")
         assert f"layer 0: expert {expert} of 3 lacks {part}" in message
     else:
-        assert f"1 of 4 tensors are missing: '{name}'" in message
+        assert f"1 of 4 tensors is missing: '{name}'" in message
 
 
 def test_a_whole_layer_missing(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_missing_shard_with_an_index(tmp_path: Path, gone: int) -> None:
     paths = write_sharded(tmp_path, TENSORS, 4)
     paths[gone].unlink()
     message = refusal(tmp_path)
-    assert "1 of 4 shards are missing" in message
+    assert "1 of 4 shards is missing" in message
     first = list(TENSORS)[gone * len(TENSORS) // 4]
     assert f"'{paths[gone].name}' (first tensor: '{first}')" in message
 

@@ -68,12 +68,12 @@ def test_trunk_shape(tmp_path: Path) -> None:
 def test_missing_expert_matrix(tmp_path: Path) -> None:
     tensors = MODEL.tensors()
     del tensors[GATE]
-    refused(tmp_path, tensors, ContainerError, "layer 1: 1 expert matrices .* expert 2 gate")
+    refused(tmp_path, tensors, ContainerError, "layer 1: 1 expert matrix is missing: expert 2 gate")
 
 
 def test_missing_layer(tmp_path: Path) -> None:
     tensors = {n: t for n, t in MODEL.tensors().items() if ".2.mlp.experts" not in n}
-    refused(tmp_path, tensors, ContainerError, "routed experts of layers 2 are missing")
+    refused(tmp_path, tensors, ContainerError, "routed experts of these layers are missing: 2")
 
 
 def test_half_a_draft_layer(tmp_path: Path) -> None:

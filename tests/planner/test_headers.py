@@ -95,12 +95,12 @@ def test_other_schemes(flash: Container) -> None:
     [
         ("text_config", None, "text_config is missing"),
         ("text_config", {}, "missing required field"),
-        ("layer_types", ["full_attention"], "layer_types has 1 entries"),
+        ("layer_types", ["full_attention"], "layer_types has 1 entry"),
         ("qk_rope_head_dim", 64, "qk_rope_head_dim = 64"),
         ("linear_attn_config", {"num_heads": 0, "head_dim": 1, "short_conv_kernel_size": 1}, "out"),
         ("linear_attn_config", KDA | {"gate_lower_bound": 5.0}, "gate_lower_bound = 5.0 is out"),
         ("linear_attn_config", KDA | {"short_conv_kernel_size": 9}, "out of range 1..8"),
-        ("mlp_layer_types", ["sparse"], "mlp_layer_types has 1 entries"),
+        ("mlp_layer_types", ["sparse"], "mlp_layer_types has 1 entry"),
         (
             "layer_types",
             ["linear_attention"] * 44 + ["sliding_attention"],

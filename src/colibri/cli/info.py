@@ -95,8 +95,8 @@ def _experts(chosen: int, layers: list[LayerExperts]) -> str:
     kinds = Counter((layer.num_experts, layer.layout.scheme, layer.slot_bytes) for layer in layers)
     return "; ".join(
         f"{experts} a layer, {chosen} chosen a token, {scheme}, {figures.size(slot)} each"
-        + (f" ({count} layers)" if len(kinds) > 1 else "")
-        for (experts, scheme, slot), count in kinds.items()
+        + (f" ({figures.count(alike, 'layer')})" if len(kinds) > 1 else "")
+        for (experts, scheme, slot), alike in kinds.items()
     )
 
 

@@ -68,7 +68,8 @@ def closing_lines(stats: Stats, answer: Answer, budget_bytes: int) -> list[str]:
         f"answer   {figures.count(len(answer.token_ids), 'token')} in "
         f"{figures.duration(stats.decode_seconds)} "
         f"({figures.rate(stats.decode_tokens, stats.decode_seconds, 'tok/s')}), {ended(answer)}",
-        f"experts  {figures.count(stats.hits, 'hit')}, {stats.misses:,} misses "
+        f"experts  {figures.count(stats.hits, 'hit')}, "
+        f"{figures.count(stats.misses, 'miss', 'misses')} "
         f"({figures.share(stats.hits, used)} hits, prompt and answer)"
         f"{', those of checking included' if stats.approx_tokens else ''}",
         f"disk     {figures.size(stats.bytes_read)} read, "

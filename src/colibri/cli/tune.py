@@ -172,7 +172,8 @@ def _lines(profile: Profile, file: Path) -> Iterator[str]:
     yield f"{'model':<11}{profile.name} ({profile.model})"
     machine = profile.machine
     memory = figures.size(machine.memory_bytes)
-    yield f"{'machine':<11}{machine.cpu}, {machine.cores} cores, {memory}, disk {machine.disk}"
+    cores = figures.count(machine.cores, "core")
+    yield f"{'machine':<11}{machine.cpu}, {cores}, {memory}, disk {machine.disk}"
     settings = ", ".join(f"{name} {value}" for name, value in profile.settings.items())
     yield f"{'settings':<11}{settings}"
     yield (

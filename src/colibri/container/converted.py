@@ -38,6 +38,7 @@ from colibri.container.trunkinfo import (
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError
 from colibri.kernels.packing import packed_bytes
+from colibri.words import count
 
 Records = dict[tuple[int, int], TensorInfo]
 
@@ -85,7 +86,9 @@ def _file(
     if size not in (None, entry.size):
         raise ContainerError(f"{file}: {size} bytes, but the manifest says {entry.size}")
     if len(found) != entry.tensors:
-        raise ContainerError(f"{file}: {len(found)} tensors, but the manifest says {entry.tensors}")
+        raise ContainerError(
+            f"{file}: {count(len(found), 'tensor')}, but the manifest says {entry.tensors}"
+        )
     return found
 
 

@@ -11,6 +11,7 @@ from colibri.container.files import opened, read_range, shown
 from colibri.container.jsonfile import parse_json
 from colibri.container.lookalike import is_text, looks_like
 from colibri.errors import ContainerError
+from colibri.words import count
 
 MAX_HEADER_BYTES = 100_000_000
 _PREFIX = 8  # the header's length, u64
@@ -111,7 +112,9 @@ def _defect(entry: Any) -> str:
     bits = DTYPE_BITS[dtype] * math.prod(shape)  # Python's integers cannot overflow
     nbytes = offsets[1] - offsets[0]
     if bits != 8 * nbytes:
-        return f"{dtype} {shape} takes {-(-bits // 8)} bytes, but data_offsets span {nbytes}"
+        return (
+            f"{dtype} {shape} takes {count(-(-bits // 8), 'byte')}, but data_offsets span {nbytes}"
+        )
     return ""
 
 
@@ -139,7 +142,9 @@ def _check_spans(
                 f"bytes: cut short by at least {end - size}; download it again"
             )
     if end < size:
-        raise ContainerError(f"{path}: {size - end} bytes after the last tensor ({_named(last)})")
+        raise ContainerError(
+            f"{path}: {count(size - end, 'byte')} after the last tensor ({_named(last)})"
+        )
 
 
 def _named(t: TensorInfo | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from colibri.words import count
+
 _MAGIC = (
     (b"version https://git-lfs", "a Git LFS pointer; fetch the file itself (git lfs pull)"),
     (b"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint; safetensors files are needed"),
@@ -42,7 +44,7 @@ def looks_like(head: bytes, size: int) -> str:
     if text[:1] == b"{":
         return f"it is JSON text: {_excerpt(text)}"
     if size < 8:
-        return f"it has only {size} bytes"
+        return f"it has only {count(size, 'byte')}"
     if is_text(text):
         return f"it is text: {_excerpt(text)}"
     return "its first bytes are no safetensors header"

@@ -21,6 +21,7 @@ from colibri.container.layerexperts import LayerExperts, Span
 from colibri.container.receipt import RECEIPT_NAME, files_of, read_receipt
 from colibri.container.spec import ALIGNMENT, parse_record_name
 from colibri.errors import ContainerError
+from colibri.words import count
 
 RECORDS_SUFFIX = ".colirec"
 RECORDS_FORMAT = "colibri-hot-records-1"
@@ -124,7 +125,7 @@ def read_records(path: Path, layers: Layers, identity: str) -> dict[Key, TensorI
         expected = image_bytes(layer.reads(key[1]))
         if (info.dtype, info.nbytes) != ("U8", expected) or info.offset % ALIGNMENT:
             raise ContainerError(
-                f"{path}: tensor {shown(name)}: {info.dtype} of {info.nbytes} bytes at "
+                f"{path}: tensor {shown(name)}: {info.dtype} of {count(info.nbytes, 'byte')} at "
                 f"{info.offset}; U8 of {expected} at a multiple of {ALIGNMENT} was expected"
             )
         found[key] = info
@@ -136,7 +137,9 @@ def header_bytes(path: Path) -> bytes:
     with opened(path) as (fd, size):
         length = int.from_bytes(read_range(fd, path, 0, min(8, size)), "little")
         if not 0 < length <= min(size - 8, MAX_HEADER_BYTES):
-            raise ContainerError(f"{path}: no safetensors header of {length} bytes fits here")
+            raise ContainerError(
+                f"{path}: no safetensors header of {count(length, 'byte')} fits here"
+            )
         return read_range(fd, path, 0, 8 + length)
 
 
@@ -157,7 +160,7 @@ def _checked_copy(file: Path, copy: Path, sizes: Mapping[str, int]) -> Path:
     _check_size(copy, sizes)
     with opened(file) as (_, size), opened(copy) as (_, copied):
         if size != copied:
-            raise ContainerError(f"{copy}: {copied} bytes, but the model's has {size}")
+            raise ContainerError(f"{copy}: {count(copied, 'byte')}, but the model's has {size}")
     if header_bytes(file) != header_bytes(copy):
         raise ContainerError(f"{copy}: its header is not that of {file}")
     if _sample(file) != _sample(copy):
@@ -169,8 +172,8 @@ def _check_size(path: Path, sizes: Mapping[str, int]) -> None:
     with opened(path) as (_, size):
         if size != sizes.get(path.name, size):
             raise ContainerError(
-                f"{path}: {size} bytes, but the receipt says {sizes[path.name]}: cut short, or "
-                "another file"
+                f"{path}: {count(size, 'byte')}, but the receipt says {sizes[path.name]}: cut "
+                "short, or another file"
             )
 
 

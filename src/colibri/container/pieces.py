@@ -13,6 +13,7 @@ from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError, UnsupportedModelError
 from colibri.kernels.moe import Fp8Scheme
+from colibri.words import count
 
 PARTS = ("gate", "up", "down")
 
@@ -83,7 +84,7 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
         if match.expert >= shape.num_experts:
             raise ContainerError(
                 f"{info.file}: tensor {shown(info.name)}: by config.json the layer has "
-                f"{shape.num_experts} experts"
+                f"{count(shape.num_experts, 'expert')}"
             )
         experts = range(match.expert, match.expert + 1)
     size = info.nbytes // len(experts)
@@ -136,7 +137,8 @@ def _complete(
         if missing:
             raise ContainerError(
                 f"{where}: expert {expert} of {shape.num_experts} lacks "
-                f"{', '.join(missing)} ({len(experts)} experts were found): incomplete checkpoint"
+                f"{', '.join(missing)} ({count(len(experts), 'expert')} found): incomplete "
+                "checkpoint"
             )
         result.append((pieces["gate"], pieces["up"], pieces["down"]))
     _check_one_dtype(where, result)

@@ -12,7 +12,7 @@ from colibri.container.header import TensorInfo, read_header
 from colibri.container.jsonfile import read_json
 from colibri.container.spread import SUFFIX, find_shards
 from colibri.errors import ContainerError, ReadError
-from colibri.words import count
+from colibri.words import are, count
 
 INDEX_SUFFIX = ".safetensors.index.json"
 _NUMBERED = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors", re.ASCII)
@@ -93,8 +93,8 @@ def _check_index(directory: Path, index: dict[str, str], names: list[str]) -> No
     if missing:
         lines = (f"{shown(f)} (first tensor: {shown(first[f])})" for f in missing)
         raise ContainerError(
-            f"{directory}: {len(missing)} of {len(first)} shards are missing: {_list(lines)}; "
-            "download them and start again"
+            f"{directory}: {len(missing)} of {count(len(first), 'shard')} {are(len(missing))} "
+            f"missing: {_list(lines)}; download them and start again"
         )
     groups = {m[1] for m in map(_NUMBERED.fullmatch, first) if m}
     unlisted = [n for n in names if (m := _NUMBERED.fullmatch(n)) and m[1] in groups - {None}]
@@ -199,15 +199,15 @@ def _merge(
     if unread:
         raise _storage(directory, unread, len(files))
     if defects:
-        count = "" if len(defects) == 1 else f" (and {len(defects) - 1} more damaged shards)"
-        raise ContainerError(defects[0] + count)
+        others = f" (and {count(len(defects) - 1, 'more damaged shard')})" if defects[1:] else ""
+        raise ContainerError(defects[0] + others)
     return tensors
 
 
 def _storage(directory: Path, errors: Sequence[ReadError], files: int) -> ReadError:
     """One bad file is told from a bad mount."""
     if len(errors) < files:
-        others = f"the other {files - 1} files can be read"
+        others = f"the other {count(files - 1, 'file')} can be read"
         if len(errors) > 1:
             others = f"{len(errors)} of {files} files cannot be read"
         return ReadError(f"{errors[0]} ({others})")

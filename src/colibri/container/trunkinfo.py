@@ -16,7 +16,7 @@ from colibri.container.weights import Match, WeightMap
 from colibri.errors import ContainerError
 from colibri.kernels.moe import FP8_SCHEMES, Fp8Scheme
 from colibri.kernels.packing import Scheme
-from colibri.words import count_are
+from colibri.words import are, count, count_are
 
 StoredDtype = FloatDtype | Fp8Scheme | Scheme
 _PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
@@ -115,7 +115,8 @@ def check_required(trunk: Trunk, weights: WeightMap, path: Path) -> None:
     missing = [name for name in weights.required if name not in trunk]
     if missing:
         raise ContainerError(
-            f"{path}: {len(missing)} of {len(weights.required)} tensors are missing: "
+            f"{path}: {len(missing)} of {count(len(weights.required), 'tensor')} "
+            f"{are(len(missing))} missing: "
             f"{', '.join(map(shown, missing[:5]))}{', ...' if len(missing) > 5 else ''}; "
             f"{len(trunk)} were found: the download is incomplete or config.json is another model's"
         )

@@ -84,7 +84,7 @@ def _layers(
             )
     missing = [str(n) for n in shapes if n not in layers and not shapes[n].draft]
     if missing:
-        raise ContainerError(f"the routed experts of layers {_list(missing)} are missing")
+        raise ContainerError(f"the routed experts of these layers are missing: {_list(missing)}")
     for layer, tensors in layers.items():
         _check_complete(layer, shapes[layer], tensors)
     return [LayerSource(n, shapes[n], layers[n]) for n in sorted(layers)]
@@ -134,7 +134,8 @@ def _check_complete(layer: int, shape: ExpertShape, tensors: Mapping[Key, Tensor
             )
     if missing:
         raise ContainerError(
-            f"layer {layer}: {len(missing)} expert matrices are missing: {_list(missing)}"
+            f"layer {layer}: {count_are(len(missing), 'expert matrix', 'expert matrices')} "
+            f"missing: {_list(missing)}"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence as Ids
 from colibri.engine.request import Request
 from colibri.errors import CapacityError, ColibriError, ConfigError
 from colibri.sampling import check_bias
+from colibri.words import count
 
 
 def whole_numbers(token_ids: Ids[int]) -> list[int]:
@@ -22,8 +23,8 @@ def check_ids(token_ids: Ids[int], vocab_size: int, limit: int) -> None:
         raise ConfigError("the prompt is empty: give at least one token")
     if len(token_ids) > limit:
         raise CapacityError(
-            f"the prompt has {len(token_ids)} tokens, and the context leaves room for {limit}: "
-            "shorten it, or raise --context"
+            f"the prompt has {count(len(token_ids), 'token')}, and the context leaves room for "
+            f"{limit}: shorten it, or raise --context"
         )
     low, high = min(token_ids), max(token_ids)
     if low < 0 or high >= vocab_size:

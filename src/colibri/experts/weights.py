@@ -12,6 +12,7 @@ from colibri.errors import ConfigError
 from colibri.experts.base import ReadFunction
 from colibri.experts.readbench import Bench, Choice
 from colibri.experts.reads.sources import Drive, Sources
+from colibri.words import count
 
 SECONDS = 0.12  # for each measurement
 GAIN = 1.05  # that a further drive must bring
@@ -53,8 +54,8 @@ def give_weights(drives: Sequence[Drive], weights: Sequence[float]) -> None:
     if len(weights) != len(drives):
         names = ", ".join(str(drive.directory) for drive in drives)
         raise ConfigError(
-            f"--disk-weights: {len(weights)} weights for {len(drives)} directories; give one for "
-            f"each of {names}"
+            f"--disk-weights: {count(len(weights), 'weight')} for "
+            f"{count(len(drives), 'directory', 'directories')}; give one for each of {names}"
         )
     for drive, weight in zip(drives, weights, strict=True):
         drive.weight = weight

@@ -160,7 +160,7 @@ def _machine(r: Results) -> list[tuple[str, str]]:
         ("cpu", f"{h.cpu or h.machine}, {h.cpu_path} on {count(h.threads, 'thread')}"),
         ("cores", f"{h.physical_cores} physical"),
         ("memory", f"{units.size(h.memory_bytes)}, {units.bandwidth(h.memory_bandwidth)} read"),
-        ("disk", f"{units.bandwidth(h.disk_bandwidth)}{kind}, {h.readers} readers"),
+        ("disk", f"{units.bandwidth(h.disk_bandwidth)}{kind}, {count(h.readers, 'reader')}"),
         ("disk in bursts", units.bandwidth(h.burst_bandwidth)),
         ("system", h.system),
     ]

@@ -11,6 +11,7 @@ from colibri.answer import awaited
 from colibri.engine.request import BranchLogprobs, Event, Failed, Finished, PrefillProgress, Request
 from colibri.errors import Cancelled, ConfigError
 from colibri.llm.leadin import BEGINNING, LeadIn, Place
+from colibri.words import count
 
 Normalize = Literal["mean", "sum"]
 FEWEST, MOST = 2, 64  # options
@@ -158,7 +159,7 @@ def check_options(options: Sequence[str], normalize: str = "sum") -> None:
     if isinstance(options, str) or not all(isinstance(option, str) for option in options):
         raise ConfigError("options must be a list of texts")
     if not FEWEST <= len(options) <= MOST:
-        raise ConfigError(f"{len(options)} options; {FEWEST} to {MOST} expected")
+        raise ConfigError(f"{count(len(options), 'option')}; {FEWEST} to {MOST} expected")
     if "" in options:
         raise ConfigError("an option is empty")
     if len(set(options)) < len(options):

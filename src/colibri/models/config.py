@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from colibri.errors import ConfigError, UnsupportedModelError
+from colibri.words import count
 
 T = TypeVar("T", bound="DecoderConfig")
 
@@ -95,7 +96,8 @@ def in_range(field: str, value: int | float, low: int | float, high: int | float
 def of_length(field: str, values: Sequence[object], layers: int) -> None:
     if len(values) != layers:
         raise ConfigError(
-            f"config.json: {field} has {len(values)} entries, but num_hidden_layers is {layers}"
+            f"config.json: {field} has {count(len(values), 'entry', 'entries')}, but "
+            f"num_hidden_layers is {layers}"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from colibri.hardware.neighbours import brief
 from colibri.planner.budget import MB
 from colibri.planner.document import Document, LayerEntry, RatesEntry
+from colibri.words import are, count
 
 _ADVICE_SHOWN = 4
 
@@ -27,8 +28,8 @@ def _model(d: Document) -> Iterator[str]:
     yield f"model       {m.path} ({m.family})"
     if m.files_without_data:
         yield (
-            f"files       headers only: {m.files_without_data} of {m.files} files are missing or "
-            "without (all of) their data"
+            f"files       headers only: {m.files_without_data} of {count(m.files, 'file')} "
+            f"{are(m.files_without_data)} missing or without (all of) their data"
         )
     how = f"as converted to {m.experts} (--scheme source: as it is)"
     yield f"experts     {how if m.as_converted else m.experts + ', as they are on disk'}"

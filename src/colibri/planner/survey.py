@@ -20,6 +20,7 @@ from colibri.planner.assess import open_outline
 from colibri.planner.budget import Machine
 from colibri.planner.ofmodel import plan_of
 from colibri.text.tokenizermemory import memory_of
+from colibri.words import are, count
 
 _LONGEST = 120  # characters of a problem
 
@@ -70,7 +71,8 @@ def _opened(path: Path, others: Sequence[Path]) -> tuple[Container, str | None]:
             outline = open_outline(path, others)
             short, files = without_data(outline)
             if short:
-                return outline, f"half-downloaded: {short} of {files} files are not complete"
+                of = f"{short} of {count(files, 'file')}"
+                return outline, f"half-downloaded: {of} {are(short)} not complete"
         raise
 
 

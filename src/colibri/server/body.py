@@ -34,7 +34,7 @@ async def read(request: Request, form: type[T], config: ServerConfig) -> T:
     except TimeoutError:
         raise ApiError(
             408,
-            f"the body did not arrive within {config.body_timeout:g} seconds",
+            f"the body did not arrive within {config.body_timeout:g} s",
             headers={"connection": "close"},
         ) from None
     return decode(data, form)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from starlette.types import Receive, Scope
 
 from colibri.server.errors import ApiError
+from colibri.words import count_are
 
 # Beyond the most connections, in which requests are refused with a word; more are dropped. A
 # process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
@@ -47,7 +48,8 @@ async def check_crowd(scope: Scope, receive: Receive, most: int) -> None:
                 pass
     raise ApiError(
         503,
-        f"more than {most} connections are open, the most that this server takes at a time",
+        f"more than {count_are(most, 'connection')} open, the most that this server takes at "
+        "a time",
         code="too_many_connections",
         headers={"connection": "close", "retry-after": str(_AFTER_SECONDS)},
     )

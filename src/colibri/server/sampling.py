@@ -22,6 +22,7 @@ from colibri.server.structs.formats import (
     ResponseFormat,
     TextFormat,
 )
+from colibri.words import count
 
 if TYPE_CHECKING:
     from colibri.answer import Answer
@@ -84,8 +85,8 @@ def notice_of(service: Service, answers: Sequence[Answer], asked: int | None) ->
     notes = list(answers[0].notes)
     if asked is not None and asked > room:
         notes.append(
-            f"max_tokens {asked} is more than the context of {context} tokens leaves after the "
-            f"prompt; the answer ends after {room}"
+            f"max_tokens {asked} is more than the context of {count(context, 'token')} leaves "
+            f"after the prompt; the answer ends after {room}"
         )
     if not notes:
         return {}

@@ -75,6 +75,18 @@ def test_regenerate_asks_the_last_question_again(chat: Conversation, script: Scr
     assert contents(chat.messages) == ["Q", "Answer 1."]
 
 
+def test_one_message_is_singular(
+    chat: Conversation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = tmp_path / "one.json"
+    saved.save(one, [{"role": "user", "content": "Q"}])
+    handle(f"/load {one}", chat)
+    assert "1 message;" in capsys.readouterr().err
+    handle("Q", chat)
+    handle("/undo", chat)
+    assert "(back to 1 message)" in capsys.readouterr().err
+
+
 def test_undo_takes_back_turns_and_changes(chat: Conversation) -> None:
     handle("Q", chat)
     handle("/clear", chat)

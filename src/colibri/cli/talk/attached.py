@@ -92,7 +92,7 @@ class Attached:
         known = details.get("cached_tokens", 0) if isinstance(details, dict) else 0
         prompt, written = "not told", "not told"
         if usage:
-            prompt = f"{usage.get('prompt_tokens')} tokens, {known} of them known before"
+            prompt = f"{_tokens(usage.get('prompt_tokens'))}, {known} of them known before"
             written = figures.count(self.tokens(answer), "token")
         rate = figures.rate(max(0, self.tokens(answer) - 1), decoding, "tok/s")
         return [
@@ -140,6 +140,11 @@ class Attached:
             reason if isinstance(reason, str) else None,
             reasoning=_text(thought),
         )
+
+
+def _tokens(number: Any) -> str:
+    """Whatever a server says it is."""
+    return figures.count(number, "token") if isinstance(number, int) else f"{number} tokens"
 
 
 def _text(value: Any) -> str:

@@ -12,6 +12,7 @@ from colibri.cli.talk import brio, saved, settings
 from colibri.cli.talk.conversation import Conversation
 from colibri.cli.talk.screen import Look, show_thinking
 from colibri.errors import ConfigError
+from colibri.words import count
 
 _AFTER_HELP = (
     "//text sends a message that begins with a slash; what is pasted is text, never a command.",
@@ -83,7 +84,7 @@ def _load(conversation: Conversation, text: str) -> None:
     path = _path("/load", text)
     messages = saved.load(path)
     conversation.replace(messages)
-    terminal.say(f"(goes on from {path}, {len(messages)} messages; /undo returns)")
+    terminal.say(f"(goes on from {path}, {count(len(messages), 'message')}; /undo returns)")
 
 
 def _system(conversation: Conversation, text: str) -> None:
@@ -117,7 +118,7 @@ def _regenerate(conversation: Conversation, _text: str) -> None:
 
 def _undo(conversation: Conversation, _text: str) -> None:
     conversation.undo()
-    terminal.say(f"(back to {len(conversation.messages)} messages)")
+    terminal.say(f"(back to {count(len(conversation.messages), 'message')})")
 
 
 def _clear(conversation: Conversation, _text: str) -> None:

@@ -69,7 +69,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     policy = row.policy if row.policy == row.resolved else f"{row.policy} ({row.resolved})"
     decoded = row.decode_hits + row.decode_misses
     return (
-        policy + (f" +{row.pinned} pins" if row.pinned else ""),
+        policy + (f" +{count(row.pinned, 'pin')}" if row.pinned else ""),
         row.scope,
         f"{few}" if few == many else f"{few}-{many}",
         f"{row.ratio:.2f}",

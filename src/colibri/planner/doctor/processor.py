@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, passed, warned
+from colibri.words import count
 
 # These drivers' "powersave" raises the clock with the load as others' "schedutil" does.
 _ADAPTIVE = ("intel_pstate", "amd-pstate-epp", "amd-pstate")
@@ -46,7 +47,7 @@ def affinity(case: Case) -> Sequence[Found]:
         what = f"the control group allows {quota:g} CPUs' time of {host.allowed_cpus}"
         fix = "raise the container's CPU limit; threads follow what is allowed"
         found.append(warned(what, "control group", fix=fix))
-    return found or [passed(f"{cores} physical cores may be used")]
+    return found or [passed(f"{count(cores, 'physical core')} may be used")]
 
 
 def numa(case: Case) -> Sequence[Found]:

@@ -24,6 +24,7 @@ from colibri.errors import ConfigError, ContainerError
 from colibri.planner.mirror.content import Step, digest, file_content
 from colibri.planner.mirror.source import LayersOf, check_source
 from colibri.planner.mirror.verdict import Verdict
+from colibri.words import count
 
 
 def verify_mirror(
@@ -100,7 +101,7 @@ def _check_file(
         with opened(path) as (_, size):
             verdict.nbytes += size
         if size != file.size:
-            verdict.fail("size", file.name, f"{size} bytes, the receipt says {file.size}")
+            verdict.fail("size", file.name, f"{count(size, 'byte')}, the receipt says {file.size}")
             return False
         if digest(file_content(path), step) != file.sha256:
             verdict.fail("hash", file.name, "its SHA-256 is not that of the receipt")
@@ -144,7 +145,7 @@ def _check_copy(verdict: Verdict, source: Path, copy: Path, step: Step) -> None:
     with opened(source) as (_, size), opened(copy) as (_, copied):
         verdict.nbytes += copied
     if copied != size:
-        verdict.fail("size", copy.name, f"{copied} bytes, the model's has {size}")
+        verdict.fail("size", copy.name, f"{count(copied, 'byte')}, the model's has {size}")
     elif header_bytes(copy) != header_bytes(source):
         verdict.fail("header", copy.name, f"its header is not that of {source}")
     elif digest(file_content(copy), step) != digest(file_content(source), step):
