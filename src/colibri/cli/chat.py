@@ -25,7 +25,7 @@ from colibri.cli.options import (
 from colibri.cli.prompt import valid_text
 from colibri.cli.talk.backend import Backend, Wishes
 from colibri.cli.talk.conversation import Conversation
-from colibri.cli.talk.loop import answer_lines, talk
+from colibri.cli.talk.loop import answer_lines, seated, talk
 from colibri.cli.talk.screen import Look
 from colibri.config import SETTINGS, key_for
 from colibri.errors import ConfigError
@@ -78,15 +78,15 @@ def command(
     system = system and valid_text(system, "--system")
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     quiet = quiet or not interactive
-    look = _look(plain) if interactive else None
+    answers = _backend(attach, api_key, flags, quiet, verbose)
+    if not interactive:
+        with answers as backend:
+            answer_lines(Conversation(backend, wishes, system, quiet=quiet))
+        return
     history = history or os.environ.get("COLI_CHAT_HISTORY") or None
-
-    with _backend(attach, api_key, flags, quiet, verbose) as backend:
-        conversation = Conversation(backend, wishes, system, quiet=quiet, look=look)
-        if interactive:
-            talk(conversation, history)
-        else:
-            answer_lines(conversation)
+    with seated(answers, history) as (editor, backend):
+        look = _look(plain)
+        talk(Conversation(backend, wishes, system, quiet=quiet, look=look), editor)
 
 
 def _look(plain: bool) -> Look:

@@ -73,6 +73,8 @@ def load_bar(quiet: bool) -> Iterator[OnLoad | None]:
     if quiet or not terminal.is_terminal(sys.stderr):
         yield None
         return
+    from colibri.cli.echo import no_echo
+
     line, begin = ProgressLine(), time.monotonic()
 
     def on_load(done: int, total: int) -> None:
@@ -81,10 +83,11 @@ def load_bar(quiet: bool) -> Iterator[OnLoad | None]:
         else:
             line.close()
 
-    try:
-        yield on_load
-    finally:
-        line.close()
+    with no_echo(sys.stderr):
+        try:
+            yield on_load
+        finally:
+            line.close()
 
 
 def load_line(done: int, total: int, seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from prompt_toolkit import PromptSession
@@ -26,8 +26,8 @@ Around = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Editor:
-    """ask: for a message. typed: how far one has come that was not sent. silenced: around the
-    whole conversation; kept: while a message is handled."""
+    """ask: for a message. typed: how far one has come that was not sent. silenced: around all of
+    its use; kept: while no message is asked for."""
 
     ask: Ask
     typed: Ask = str
@@ -35,16 +35,20 @@ class Editor:
     kept: Around = nullcontext
 
 
-def read_messages(history: History) -> Generator[str, None, None]:
-    """Messages until Ctrl-D; Ctrl-C clears the line, twice at an empty one it ends them.
-
-    Close it, which gives the terminal back as it was.
-    """
+@contextmanager
+def editing(history: History) -> Iterator[Editor]:
+    """Gives the terminal back as it was."""
     editor = _editor(history) if terminal.is_terminal(sys.stdout) else _plain()
     with editor.silenced():
-        for message in _asked(editor):
-            with editor.kept():
-                yield message
+        yield editor
+
+
+def read_messages(editor: Editor) -> Generator[str, None, None]:
+    """Messages until Ctrl-D; Ctrl-C clears the line, twice at an empty one it ends them. Close
+    it."""
+    for message in _asked(editor):
+        with editor.kept():
+            yield message
 
 
 def _asked(editor: Editor) -> Iterator[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
@@ -16,9 +15,10 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyPress
 
 from colibri.cli import terminal
+from colibri.cli.echo import LFLAG, suspending
 
 _MARK_PASTES, _MARK_NO_PASTES = "\x1b[?2004h", "\x1b[?2004l"
-_IFLAG, _LFLAG, _CC = 0, 3, 6  # places in what tcgetattr() returns
+_IFLAG, _CC = 0, 6  # places in what tcgetattr() returns
 
 
 class Keyboard:
@@ -47,7 +47,7 @@ class Keyboard:
         reader = Thread(target=self._read, args=(pressed, ended), name="keyboard", daemon=True)
         reader.start()
         try:
-            with _suspending(self._suspend):
+            with suspending(self._restore, self._resume):
                 yield
         finally:
             os.close(end)
@@ -70,8 +70,8 @@ class Keyboard:
 
     def _silence(self) -> None:
         mode: list[Any] = termios.tcgetattr(self._keys.fileno())
-        mode[_LFLAG] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
-        mode[_LFLAG] |= termios.NOFLSH  # Ctrl-C does not take what was typed before it
+        mode[LFLAG] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+        mode[LFLAG] |= termios.NOFLSH  # Ctrl-C does not take what was typed before it
         mode[_IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
         mode[_CC][termios.VMIN], mode[_CC][termios.VTIME] = 1, 0
         termios.tcsetattr(self._keys.fileno(), termios.TCSANOW, mode)
@@ -82,21 +82,6 @@ class Keyboard:
         with suppress(OSError):
             terminal.write_shown(_MARK_NO_PASTES)
 
-    def _suspend(self) -> None:
-        self._restore()
-        os.kill(os.getpid(), signal.SIGSTOP)  # and here it goes on
+    def _resume(self) -> None:
         self._silence()
         terminal.write_shown(_MARK_PASTES)
-
-
-@contextmanager
-def _suspending(suspend: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-Z does this."""
-    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTSTP, lambda *_: suspend())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)

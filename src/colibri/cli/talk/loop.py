@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
 
 from colibri.cli import terminal
 from colibri.cli.errors import message as message_of
@@ -15,15 +16,32 @@ from colibri.cli.talk.commands import Leave, obey
 from colibri.cli.talk.conversation import Conversation
 from colibri.errors import ColibriError, ConfigError
 
+if TYPE_CHECKING:
+    from colibri.cli.talk.backend import Backend
+    from colibri.cli.talk.editor import Editor
 
-def talk(conversation: Conversation, history: str | None) -> None:
-    """Until the person leaves; what fails or is stopped does not end the conversation."""
-    from colibri.cli.talk.editor import read_messages
+
+@contextmanager
+def seated(
+    backend: AbstractContextManager[Backend], history: str | None
+) -> Iterator[tuple[Editor, Backend]]:
+    """A person at the terminal, and who answers. What is typed while that one is being made ready
+    waits for the first prompt."""
+    from colibri.cli.talk.editor import editing
     from colibri.cli.talk.history import history as history_of
 
-    kept = history_of(history, os.environ)
+    with editing(history_of(history, os.environ)) as editor, ExitStack() as stack:
+        with editor.kept():
+            ready = stack.enter_context(backend)
+        yield editor, ready
+
+
+def talk(conversation: Conversation, editor: Editor) -> None:
+    """Until the person leaves; what fails or is stopped does not end the conversation."""
+    from colibri.cli.talk.editor import read_messages
+
     terminal.say("/help tells the commands, Ctrl-D leaves.")
-    with closing(read_messages(kept)) as messages:
+    with closing(read_messages(editor)) as messages:
         for message in messages:
             if not attempt(message, conversation):
                 return
