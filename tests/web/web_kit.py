@@ -32,11 +32,9 @@ SEVERE = ("serious", "critical")
 _EXPECTED = ("Failed to load resource: the server responded", "Failed to load resource: net::")
 
 
-def needs_browser() -> list[pytest.MarkDecorator]:
-    """The marks of a module's tests that drive a browser: skipped by its name where there is none,
-    and run alone, since a page is watched as it moves."""
-    absent = "no chromium (apt-get install chromium)"
-    return [pytest.mark.skipif(CHROMIUM is None, reason=absent), pytest.mark.alone]
+def needs_browser() -> pytest.MarkDecorator:
+    """The mark of tests that drive a browser: skipped by its name where there is none."""
+    return pytest.mark.skipif(CHROMIUM is None, reason="no chromium (apt-get install chromium)")
 
 
 @contextlib.contextmanager
