@@ -52,6 +52,29 @@ def test_build_of_the_embedded_model_goes_to_the_users_state(coli, monkeypatch, 
     assert str(path) in coli("atlas", "show").out
 
 
+def test_one_in_the_users_state_is_replaced_there(coli, monkeypatch, tmp_path, prompts):
+    """It is looked for first: one beside the model would never be seen."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    model = tmp_path / "demo"
+    shutil.copytree(embedded_model(), model)
+    (model / NAME).unlink()
+    assert coli("atlas", "build", "--prompts", str(prompts), "--ram", "2GB").code == 0
+    (own,) = (tmp_path / "state/colibri/atlas").iterdir()
+    own.write_text("{}")
+    outcome = coli("atlas", "build", str(model), "--prompts", str(prompts), "--ram", "2GB")
+    assert outcome.code == 0, outcome.err
+    assert coli("atlas", "show", str(model)).out == outcome.out
+    assert not (model / NAME).exists()
+
+
+def test_a_state_folder_that_cannot_be_made(coli, monkeypatch, tmp_path, prompts):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    outcome = coli("atlas", "build", "--prompts", str(prompts), "--ram", "2GB")
+    assert outcome.code == 4
+    assert "cannot be written: Not a directory" in outcome.err
+
+
 def test_build_elsewhere(coli, tmp_path, prompts):
     out = tmp_path / "some.json"
     assert (
@@ -68,6 +91,7 @@ def test_build_elsewhere(coli, tmp_path, prompts):
         (("--prompts", "nowhere.json"), "nowhere.json"),
         (("--router", "cache-aware"), "the model's own routing"),
         (("--expert-top-p", "0.5"), "the model's own routing"),
+        (("--experts-per-token", "2"), "the model's own routing"),
     ],
 )
 def test_refused_before_the_model_is_loaded(coli, arguments, says):

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colibri import LLM
+from colibri import LLM, SamplingParams
 from colibri.config import EngineConfig
-from colibri.errors import ColibriError, ConfigError, ContainerError
+from colibri.errors import Cancelled, ColibriError, ConfigError, ContainerError
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas import affinity, words
-from colibri.lab.atlas.build import build
+from colibri.lab.atlas.build import Build, build
 from colibri.lab.atlas.file import NAME, Atlas, find_atlas, read_atlas, write_atlas
 from colibri.lab.atlas.topics import Topic, own_prompts, read_topics
 from colibri.llm import embedded_model
@@ -43,6 +43,32 @@ def test_the_embedded_models_atlas_is_what_building_gives(built: Atlas, llm: LLM
     ]
     assert [t.pole for t in built.topics] == [t.pole for t in shipped.topics]
     assert built == shipped
+
+
+def test_company_and_kept_prefixes_change_nothing(tmp_path: Path, llm: LLM) -> None:
+    """Of a model that answers others between the prompts, and knows these from before."""
+    topics = [Topic(n, [f"{n} is one thing", f"{n} is another"]) for n in ("a", "b", "c", "d")]
+    alone = build(llm, topics)
+    settings: dict[str, Any] = {"cache_experts": 8, "lookahead": 2, "usage": str(tmp_path / "u")}
+    with LLM(ram="2GB", context=1024, **settings) as other:
+        other.generate([topic.prompts[0] for topic in topics])
+        learnt = other.usage.peek()[0].tokens
+        answer = other.stream("A cat", SamplingParams(max_tokens=900, ignore_eos=True))
+        next(answer)
+        assert build(other, topics) == alone
+        assert other.status().running
+        answer.close()
+        assert learnt <= other.usage.peek()[0].tokens <= learnt + 902
+
+
+def test_a_build_that_is_cancelled_ends(llm: LLM) -> None:
+    topics = [Topic(n, [f"{n} is one thing", f"{n} is another"]) for n in ("a", "b", "c", "d")]
+    made = Build(llm, topics)
+    made.read_next()
+    made.cancel()
+    with pytest.raises(Cancelled):
+        made.read_next()
+    assert made.done == 1
 
 
 def test_prompts_that_ship() -> None:

@@ -234,21 +234,6 @@ def test_tokens_of_a_file_are_text(browser: Browser, live: Running) -> None:
         visited.check()
 
 
-def test_a_model_without_an_atlas_says_how_to_make_one(browser: Browser, live: Running) -> None:
-    error = {
-        "error": {"message": "make one with: coli atlas build /some/model", "code": "no_atlas"}
-    }
-    with watched(browser, live.url) as visited:
-        visited.lenient = True
-        page = visited.open()
-        page.route("**/v1/colibri/atlas", lambda route: route.fulfill(status=404, json=error))
-        page.goto(f"{live.url}/#/atlas")
-        page.get_by_text("coli atlas build /some/model").wait_for()
-        page.goto(f"{live.url}/#/brain/1.1")
-        page.get_by_text("this model has no atlas").wait_for()
-        visited.check()
-
-
 def test_without_webgl_the_rest_works(browser: Browser, live: Running) -> None:
     with watched(browser, live.url) as visited:
         page = visited.open()

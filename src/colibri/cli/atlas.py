@@ -72,8 +72,6 @@ def build(directory: str | None, prompts: Path | None, out: Path | None, **flags
             )
         finally:
             line.close()
-    if out is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
     write_atlas(path, atlas)
     for text in _description(atlas, path):
         click.echo(text)
@@ -112,9 +110,11 @@ def show(directory: str | None, file: Path | None, **given: str | None) -> None:
 
 
 def _config(config: EngineConfig) -> EngineConfig:
-    """Every token is to be computed, and routed as the model itself does."""
-    if config.router != "own" or config.expert_top_p is not None:
-        raise ConfigError("an atlas is of the model's own routing: leave out --router and the like")
+    """Routed as the model itself does, with nothing kept for prompts that come but once."""
+    from colibri.lab.atlas.build import approximate
+
+    if problem := approximate(config):
+        raise ConfigError(problem)
     return dataclasses.replace(config, prefix_cache=0, usage="off", lookahead="off")
 
 
@@ -123,7 +123,7 @@ def _target(config: EngineConfig, out: Path | None) -> Path:
     from colibri.cli.paths import model_path
     from colibri.container.output import check_writable
     from colibri.experts.usage.file import Subject
-    from colibri.lab.atlas.file import default_path
+    from colibri.lab.atlas.file import default_path, prepare
     from colibri.runtime import open_model
 
     path = model_path(config.model)
@@ -131,7 +131,9 @@ def _target(config: EngineConfig, out: Path | None) -> Path:
         check_writable("--out", out)
         return out
     subject = Subject.of_model(open_model(path, config))
-    return default_path(path, subject, os.environ, embedded=config.model is None)
+    found = default_path(path, subject, os.environ, embedded=config.model is None)
+    prepare(found)
+    return found
 
 
 def _description(atlas: Atlas, path: Path) -> Iterator[str]:

@@ -141,6 +141,25 @@ class Engine:
                 logits[start + row : start + row + len(some)] = some
         return logits
 
+    def read(self, request: Request) -> None:
+        """Walk a prompt through the model in a step of its own, from nothing and leaving nothing:
+        for whoever listens to the experts. On the engine's thread, between two steps. Raises
+        Cancelled, and what breaks a step off."""
+        check_request(request, self.model.vocab_size, self.context)
+        length = len(request.prompt_ids)
+        held = self._states.take(length)
+        held.reach(length)
+        self._states.make_room()
+        sequence = Sequence(request, held, Sampler(request.params, request.prompt_ids), length)
+        try:
+            while sequence.in_prefill:
+                part = Part(sequence, sequence.next_ids(self.prefill_chunk))
+                self._walk([part])
+                sequence.advance(part.ids, part.marks)
+                self._after_step(len(part.ids))
+        finally:
+            self._states.give_back(held, keep=False)
+
     def _drop_unwanted(self) -> None:
         for work in [w for w in self._waiting if isinstance(w, Request) and w.unwanted]:
             self._waiting.remove(work)
@@ -193,19 +212,24 @@ class Engine:
     def _advance(self, parts: Ids[Part]) -> None:
         """One step of these parts. A failed read or non-finite logits end only the requests
         affected. Requests that nobody waits for any more are dropped; the others go on."""
-        started, unchecked = time.perf_counter(), self._steps.check_seconds
-        reading = sum(len(part.ids) for part in parts if part.sequence.reading)
         try:
-            outcomes = self._steps.run(parts)
+            outcomes = self._walk(parts)
         except ColibriError as error:
             if not self._watch.stopping:  # else fail_all() follows
                 self._again(parts, error)
             return
-        seconds = time.perf_counter() - started - (self._steps.check_seconds - unchecked)
-        self._count(parts, reading, seconds)
         for part, outcome in zip(parts, outcomes, strict=True):
             self._settle(part, outcome)
         self._after_step(sum(len(part.ids) for part in parts))
+
+    def _walk(self, parts: Ids[Part]) -> list[Outcome]:
+        """What comes of the parts, counted. Raises as Steps.run does."""
+        started, unchecked = time.perf_counter(), self._steps.check_seconds
+        reading = sum(len(part.ids) for part in parts if part.sequence.reading)
+        outcomes = self._steps.run(parts)
+        seconds = time.perf_counter() - started - (self._steps.check_seconds - unchecked)
+        self._count(parts, reading, seconds)
+        return outcomes
 
     def _again(self, parts: Ids[Part], error: ColibriError) -> None:
         gone = [part.sequence for part in parts if part.sequence.request.unwanted]

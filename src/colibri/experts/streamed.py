@@ -111,6 +111,7 @@ class StreamedExperts:
         self._running: LayerStage | None = None
         self._cancelled = cancelled
         self._note = self._own_note = note
+        self._listener: Note | None = None
         self._held: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
         self._pair_buffer_bytes = pair_buffer_bytes
         self._pair_buffer: Floats = np.empty((0, 0), np.float32)
@@ -161,14 +162,30 @@ class StreamedExperts:
     def listen(self, note: Note | None) -> None:
         """Beside the constructor's `note` this one is told too, until another or None is given.
         From any thread; told by the one that runs the model."""
-        own = self._own_note
-        if note is None:
+        self._listener = note
+        self._tell()
+
+    @contextmanager
+    def apart(self, note: Note) -> Iterator[None]:
+        """Meanwhile this one is told in the place of the constructor's, which learns nothing of
+        what runs. On the thread that runs the model."""
+        own, self._own_note = self._own_note, note
+        self._tell()
+        try:
+            yield
+        finally:
+            self._own_note = own
+            self._tell()
+
+    def _tell(self) -> None:
+        own, listener = self._own_note, self._listener
+        if listener is None:
             self._note = own
             return
 
         def both(layer: int, topk_ids: Ids) -> None:
             own(layer, topk_ids)
-            note(layer, topk_ids)
+            listener(layer, topk_ids)
 
         self._note = both
 

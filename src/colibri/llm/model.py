@@ -18,9 +18,10 @@ from colibri.config import EngineConfig, EngineSettings, cpu_of, usage_of
 from colibri.container.reader import Container
 from colibri.engine.engine import Engine
 from colibri.engine.ids import whole_numbers
-from colibri.engine.request import EventSink
+from colibri.engine.request import EventSink, Request
 from colibri.engine.status import EngineStatus
 from colibri.errors import ConfigError
+from colibri.experts.base import Ids
 from colibri.experts.streamed import StreamedExperts
 from colibri.experts.usage.log import UsageLog
 from colibri.hardware.numa import spread
@@ -385,6 +386,24 @@ class LLM:
         """
         ids, engine = whole_numbers(token_ids), self._engine
         return self._runtime.thread.call(lambda: engine.forward(ids), len(ids))
+
+    def routing(self, request: Request) -> dict[int, Ids]:
+        """Which experts each layer selects for the tokens of a request's prompt: int32
+        [tokens, k] by layer.
+
+        The prompt is read between two steps of other answers, all of it, and leaves neither state
+        nor usage. cancel() of the request ends it within a layer. Raises Cancelled, ConfigError
+        for ids that the model does not have, and ReadError.
+        """
+        heard: dict[int, list[Ids]] = {n: [] for n in self.plan.experts_per_layer}
+        engine, experts = self._engine, self.experts
+
+        def read() -> None:
+            with experts.apart(lambda layer, topk_ids: heard[layer].append(topk_ids.copy())):
+                engine.read(request)
+
+        self._runtime.thread.call(read, len(request.prompt_ids))
+        return {layer: np.concatenate(calls) for layer, calls in heard.items()}
 
     def stats(self) -> Stats:
         """Counters of tokens, reads and memory since the model was loaded."""

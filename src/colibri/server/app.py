@@ -45,6 +45,7 @@ ROUTES: tuple[tuple[str, str, Endpoint, str], ...] = (
     ("/v1/colibri/rates", "POST", overview.measure, "rates"),
     ("/v1/colibri/experts", "GET", colibri.experts, "experts"),
     ("/v1/colibri/atlas", "GET", atlas.atlas, "atlas"),
+    ("/v1/colibri/atlas/build", "POST", atlas.build, "atlas"),
     ("/v1/colibri/profile", "GET", colibri.profile, "profile"),
     ("/v1/colibri/events", "GET", colibri.events, "events"),
     ("/v1/colibri/routing", "GET", routing.routing, "routing"),

@@ -57,10 +57,11 @@ async def model(_request: Request, service: Service) -> Response:
 async def measure(_request: Request, service: Service) -> Response:
     """Takes about a second of the whole machine, so it is refused while answers are made."""
     status = service.llm.status()
-    if status.running or status.waiting or service.measuring:
+    if status.running or status.waiting or service.measuring or service.building:
         raise ApiError(
             409,
-            "the machine is measured only while no answer is being made: ask again when it is idle",
+            "the machine is measured only while no answer or atlas is being made: ask again when "
+            "it is idle",
             code="busy",
         )
     service.measuring = True

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from colibri.config import state_folder
+
 if TYPE_CHECKING:
     from colibri.llm import LLM
 
@@ -19,6 +21,8 @@ def places(llm: LLM | None) -> tuple[str, ...]:
     if llm is not None:
         folders += [str(llm.container.path), *llm.config.mirror]
         folders += [] if llm.usage.path is None else [str(llm.usage.path.parent)]
+    state = state_folder(os.environ)
+    folders += [] if state is None else [str(state)]
     known = {form for folder in folders for form in _forms(folder)} - {"/", ".", ""}
     return tuple(sorted(known, key=len, reverse=True))
 

@@ -53,6 +53,7 @@ class Service:
         self.clock = SampledClock()
         self.rates: Rates | None = None  # of this machine, once somebody had them measured
         self.measuring = False
+        self.building = False  # an atlas
         self.drained = asyncio.Event()
         self._sampling = sampling or {}
         self._llm: LLM | None = None

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.errors import ConfigError
+from colibri.config import EngineConfig
+from colibri.engine.request import Request
+from colibri.errors import Cancelled, ConfigError
 from colibri.experts.base import Ids
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas import affinity, words
@@ -34,12 +36,82 @@ class Reading:
 
 
 def build(llm: LLM, topics: Sequence[Topic], progress: Progress = lambda done, of: None) -> Atlas:
-    """The model must keep no prefixes (prefix_cache 0): what is not computed is not routed.
-    Raises ConfigError, CapacityError, TokenizerError."""
+    """As Build, in one go."""
+    made = Build(llm, topics)
+    while made.done < made.of:
+        made.read_next()
+        progress(made.done, made.of)
+    return made.atlas()
+
+
+def obstacle(llm: LLM) -> str:
+    """Why no atlas of this model, as it is loaded, can be built; empty: it can."""
+    if not llm.plan.experts_per_layer:
+        return "this model has no routed experts, so there is nothing to draw"
+    if llm.tokenizer is None:
+        return "this model has no tokenizer, so it cannot read prompts"
+    return approximate(llm.config)
+
+
+def approximate(config: EngineConfig) -> str:
+    """Why these settings are none to build an atlas with; empty: they are."""
+    chosen = (config.experts_per_token, config.expert_top_p)
+    if config.router == "own" and chosen == (None, None):
+        return ""
+    return (
+        "an atlas is of the model's own routing: leave out --router, --experts-per-token and "
+        "--expert-top-p"
+    )
+
+
+class Build:
+    """An atlas being made: a prompt at a time, so that other work has its turn between them.
+
+    Raises ConfigError where none can be made.
+    """
+
+    def __init__(self, llm: LLM, topics: Sequence[Topic]) -> None:
+        if problem := obstacle(llm):
+            raise ConfigError(problem)
+        self._llm, self._topics = llm, topics
+        self._prompts = [(t, text) for t, topic in enumerate(topics) for text in topic.prompts]
+        self._ids: dict[int, list[Ids]] = {n: [] for n in llm.plan.experts_per_layer}
+        self._tokens: list[I64] = []
+        self._numbers: list[I64] = []
+        self._current: Request | None = None
+        self._cancelled = False
+        self.done, self.of = 0, len(self._prompts)  # prompts
+
+    def read_next(self) -> None:
+        """Raises Cancelled, ReadError."""
+        topic, text = self._prompts[self.done]
+        assert self._llm.tokenizer is not None
+        ids = self._llm.tokenizer.encode(text, add_special_tokens=True)
+        ids = ids[: self._llm.plan.context - 1]
+        request = self._current = Request(ids, SamplingParams(max_tokens=1, temperature=0))
+        if self._cancelled:
+            raise Cancelled("the atlas is no longer wanted")
+        for layer, chosen in self._llm.routing(request).items():
+            self._ids[layer].append(chosen[1:])
+        self._tokens.append(np.asarray(ids[1:], np.int64))
+        self._numbers.append(np.full(len(ids) - 1, topic, np.int64))
+        self.done += 1
+
+    def cancel(self) -> None:
+        """From any thread: read_next() ends within a layer."""
+        self._cancelled = True
+        if self._current is not None:
+            self._current.cancel()
+
+    def atlas(self) -> Atlas:
+        """Once all is read. Raises ConfigError."""
+        joined = {layer: np.concatenate(parts) for layer, parts in self._ids.items()}
+        tokens, numbers = np.concatenate(self._tokens), np.concatenate(self._numbers)
+        return _drawn(self._llm, self._topics, Reading(joined, tokens, numbers))
+
+
+def _drawn(llm: LLM, topics: Sequence[Topic], reading: Reading) -> Atlas:
     subject = Subject.of_model(llm.container)
-    if not subject.experts:
-        raise ConfigError("this model has no routed experts, so there is nothing to draw")
-    reading = _read(llm, topics, progress)
     tokens = np.bincount(reading.topics, minlength=len(topics))
     if not tokens.all():
         name = topics[int(tokens.argmin())].name
@@ -69,38 +141,6 @@ def build(llm: LLM, topics: Sequence[Topic], progress: Progress = lambda done, o
         smoothing=affinity.SMOOTHING,
         variance=_rounded(variance),
     )
-
-
-def _read(llm: LLM, topics: Sequence[Topic], progress: Progress) -> Reading:
-    if llm.tokenizer is None:
-        raise ConfigError("this model has no tokenizer, so it cannot read prompts")
-    prompts = [(t, text) for t, topic in enumerate(topics) for text in topic.prompts]
-    ids: dict[int, list[Ids]] = {n: [] for n in llm.plan.experts_per_layer}
-    tokens: list[I64] = []
-    numbers: list[I64] = []
-    for done, (topic, text) in enumerate(prompts):
-        prompt = llm.tokenizer.encode(text, add_special_tokens=True)[: llm.plan.context - 1]
-        for layer, chosen in _routed(llm, prompt).items():
-            ids[layer].append(chosen[1:])
-        tokens.append(np.asarray(prompt[1:], np.int64))
-        numbers.append(np.full(len(prompt) - 1, topic, np.int64))
-        progress(done + 1, len(prompts))
-    joined = {layer: np.concatenate(parts) for layer, parts in ids.items()}
-    return Reading(joined, np.concatenate(tokens), np.concatenate(numbers))
-
-
-def _routed(llm: LLM, prompt: Sequence[int]) -> dict[int, Ids]:
-    """By layer the experts of every token [tokens, k]."""
-    heard: dict[int, list[Ids]] = {n: [] for n in llm.plan.experts_per_layer}
-    llm.experts.listen(lambda layer, topk_ids: heard[layer].append(topk_ids.copy()))
-    try:
-        llm.generate(list(prompt), SamplingParams(max_tokens=1, temperature=0))
-    finally:
-        llm.experts.listen(None)
-    found = {layer: np.concatenate(calls) for layer, calls in heard.items()}
-    if any(len(chosen) != len(prompt) for chosen in found.values()):
-        raise ConfigError("some of the prompt was not computed: build with --prefix-cache 0")
-    return found
 
 
 def _selections(reading: Reading, layer: int, experts: int, topics: int) -> I64:

@@ -11,7 +11,7 @@ import msgspec
 
 from colibri.config import state_folder
 from colibri.container.jsonfile import encode_json, read_json
-from colibri.container.output import write_bytes
+from colibri.container.output import check_writable, write_bytes
 from colibri.errors import ConfigError, ContainerError
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas.affinity import AXES
@@ -69,13 +69,25 @@ def default_path(
     directory: Path, subject: Subject, environ: Mapping[str, str], *, embedded: bool
 ) -> Path:
     """Where it is written: beside the model, or where that may not be, in the state directory: the
-    embedded model's directory is the program's. Raises ConfigError."""
+    embedded model's directory is the program's. One that is in the state directory is replaced
+    there, where it is looked for first. Raises ConfigError."""
     beside, *others = atlas_paths(directory, subject, environ)
-    if not embedded and os.access(directory, os.W_OK):
+    replaces = any(path.exists() for path in others)
+    if not embedded and not replaces and os.access(directory, os.W_OK):
         return beside
     if not others:
         raise ConfigError(f"{directory} may not be written to: give --out FILE")
     return others[0]
+
+
+def prepare(path: Path) -> None:
+    """A default_path() for what is to be written once the work is done. Raises ConfigError,
+    ContainerError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ContainerError(f"{path}: cannot be written: {error.strerror or error}") from error
+    check_writable("the atlas", path)
 
 
 def find_atlas(directory: Path, subject: Subject, environ: Mapping[str, str]) -> Path | None:

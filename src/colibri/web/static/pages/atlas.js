@@ -1,14 +1,14 @@
 // Atlas: the experts as a cloud in which those for the same topics lie together.
-import { loadAtlas } from "./atlas/load.js";
 import { count, percent } from "../lib/format.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { isEnter } from "../lib/keys.js";
-import { epoch } from "../lib/live.js";
 import { Icon } from "../ui/icons.js";
 import { Notice } from "../ui/parts.js";
+import { Builder } from "./atlas/build.js";
 import { Cloud } from "./atlas/cloud.js";
 import { Expert, Found } from "./atlas/expert.js";
 import { Legend } from "./atlas/legend.js";
+import { edition, loadAtlas } from "./atlas/load.js";
 
 export default function AtlasPage({ rest }) {
   const [atlas, setAtlas] = useState(null);
@@ -21,18 +21,18 @@ export default function AtlasPage({ rest }) {
 
   useEffect(() => {
     let current = true;
-    loadAtlas(epoch.value).then(
+    setFailure(null);
+    loadAtlas(edition.value).then(
       (found) => {
         if (!current) return;
         setAtlas(found);
-        setFailure(null);
       },
       (error) => current && setFailure(error),
     );
     return () => {
       current = false;
     };
-  }, [epoch.value]);
+  }, [edition.value]);
   useEffect(() => {
     const [, ofLayer, expert] = /^(\d+)\.(\d+)$/.exec(rest) ?? [];
     if (atlas && expert !== undefined) setSelected(atlas.index(Number(ofLayer), Number(expert)));
@@ -129,12 +129,13 @@ function measured(atlas) {
 function Absent({ failure }) {
   return html`<div class="page atlas">
     <div class="page-head"><h1>Atlas</h1></div>
-    ${
-      failure === null
-        ? html`<p class="muted" role="status">Loading.</p>`
-        : html`<${Notice} kind=${failure.status === 404 ? "" : "danger"}>
-            <p>${failure.message}</p>
-          </${Notice}>`
-    }
+    <${Why} failure=${failure} />
   </div>`;
+}
+
+function Why({ failure }) {
+  if (failure === null) return html`<p class="muted" role="status">Loading.</p>`;
+  if (failure.code === "no_atlas") return html`<${Builder} problem="" />`;
+  if (failure.code === "atlas_unreadable") return html`<${Builder} problem=${failure.message} />`;
+  return html`<${Notice} kind=${failure.status === 404 ? "" : "danger"}><p>${failure.message}</p></${Notice}>`;
 }

@@ -2,8 +2,7 @@
 // flash: it was selected just now.
 import { bytes, count } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { loadAtlas } from "./atlas/load.js";
-import { epoch } from "../lib/live.js";
+import { edition, loadAtlas } from "./atlas/load.js";
 import { watchRouting } from "../lib/routing.js";
 import { Controls } from "./brain/controls.js";
 import { Details, describe } from "./brain/details.js";
@@ -39,14 +38,14 @@ export default function BrainPage({ rest }) {
   );
   useEffect(() => {
     let current = true;
-    loadAtlas(epoch.value).then(
+    loadAtlas(edition.value).then(
       (found) => current && setAtlas(found),
       () => current && setAtlas(null),
     );
     return () => {
       current = false;
     };
-  }, [epoch.value]);
+  }, [edition.value]);
   useEffect(() => {
     const [, layer, expert] = /^(\d+)\.(\d+)$/.exec(rest) ?? [];
     const found = state.layers.find((each) => each.layer === Number(layer));

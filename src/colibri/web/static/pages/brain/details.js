@@ -27,7 +27,7 @@ export function Details({ state, atlas, index, onSelect }) {
     ${
       known < 0
         ? html`<p class="small muted">
-            ${atlas ? "" : "Its topics are not known because this model has no atlas yet."}
+            ${!atlas && html`Its topics are not known because this model has no atlas yet: see <a href="#/atlas">Atlas</a>.`}
           </p>`
         : null
     }
