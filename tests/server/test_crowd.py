@@ -136,3 +136,5 @@ def test_room_for_connections(descriptors: int | None, most: int, spare: int) ->
     room = Room(512)
     assert room.fit(descriptors) is ((most, spare) != (512, 64))
     assert (room.most, room.spare) == (most, spare)
+    assert room.fit(1000) is False  # while the model loaded there may have been less
+    assert (room.most, room.spare) == (512, 64)

@@ -26,6 +26,13 @@ def left_for_connections(layers: Mapping[int, LayerExperts], mirrors: int) -> in
     return None if limit is None else max(0, limit - needed(layers, mirrors) + SPARE // 2)
 
 
+def left_while_loading(connections: int) -> int | None:
+    """Descriptors for connections while it is not known what a model will need: beside plenty for
+    that, as many as are wanted; else a few, which no model is denied its files for."""
+    limit = allow(connections + _BESIDE)
+    return None if limit is None else max(SPARE // 4, limit - _BESIDE)
+
+
 def allow_open_files(path: Path, layers: Mapping[int, LayerExperts], mirrors: int) -> None:
     """Before anything is loaded. Raises CapacityError where the system allows too few."""
     least = needed(layers, mirrors) + max(0, open_now() - SPARE // 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import Receive, Scope
 
@@ -15,6 +15,7 @@ from colibri.words import count_are
 # Beyond the most connections, in which requests are refused with a word; more are dropped. A
 # process has 1024 descriptors unless told otherwise, and without any asyncio only writes logs.
 SPARE_CONNECTIONS = 64
+ACCEPTED_AT_ONCE = 16  # before any of them can be refused: a burst takes no more descriptors
 _AFTER_SECONDS = 1  # to come again: connections come and go faster than answers end
 _DRAIN_SECONDS = 1.0  # for a body that nobody wants: unread, it would reset what is answered
 
@@ -25,16 +26,23 @@ class Room:
 
     most: int
     spare: int = SPARE_CONNECTIONS
+    wished: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wished = self.most
+
+    @property
+    def whole(self) -> int:
+        """As many as are wished for."""
+        return self.wished + SPARE_CONNECTIONS
 
     def fit(self, descriptors: int | None) -> bool:
         """Makes do with so many descriptors: a model may need nearly all that the process may
-        have. Whether there is less room than there was."""
-        if descriptors is None or descriptors >= self.most + self.spare:
-            return False
-        room = max(2, descriptors)
-        self.spare = min(self.spare, max(1, room // 4))
-        self.most = min(self.most, room - self.spare)
-        return True
+        have. Whether that is less than what was wished for."""
+        room = self.whole if descriptors is None else max(2, min(descriptors, self.whole))
+        self.spare = min(SPARE_CONNECTIONS, max(1, room // 4))
+        self.most = min(self.wished, room - self.spare)
+        return room < self.whole
 
 
 async def check_crowd(scope: Scope, receive: Receive, most: int) -> None:

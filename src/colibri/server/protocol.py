@@ -9,7 +9,7 @@ from typing import Any, cast
 import h11
 from uvicorn.config import Config
 
-from colibri.server.crowd import Room
+from colibri.server.crowd import ACCEPTED_AT_ONCE, Room
 from colibri.server.errors import ApiError
 from colibri.server.halfopen import HalfOpenProtocol
 
@@ -102,4 +102,5 @@ def uvicorn_config(app: Any, head_seconds: float, room: Room) -> Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,
+        backlog=ACCEPTED_AT_ONCE,
     )

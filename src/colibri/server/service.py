@@ -27,6 +27,7 @@ from colibri.server.profile import SampledClock
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
+    from colibri.sampling import SamplingParams
 
 T = TypeVar("T")
 State = Literal["loading", "ready", "draining"]
@@ -67,7 +68,6 @@ class Service:
         self._llm = llm
         self.model_id = self.config.model_id or name
         self.fingerprint = f"fp_{llm.fingerprint}"
-        self.default_params = replace(llm.default_params, **self._sampling)
         self.metrics.watch(llm)
         self.clock.watch(llm.experts)
         if self.state == "loading":
@@ -78,6 +78,11 @@ class Service:
         if self._llm is None or self.state != "ready":
             raise self.unready()
         return self._llm
+
+    @property
+    def default_params(self) -> SamplingParams:
+        """The model's, and what the operator set."""
+        return replace(self.llm.default_params, **self._sampling)
 
     @property
     def firings(self) -> Firings:

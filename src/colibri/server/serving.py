@@ -16,7 +16,7 @@ import uvicorn
 from colibri.config import ServerConfig
 from colibri.container.layerexperts import main_layers
 from colibri.errors import ConfigError
-from colibri.planner.descriptors import left_for_connections
+from colibri.planner.descriptors import left_for_connections, left_while_loading
 from colibri.server.app import Application
 from colibri.server.protocol import uvicorn_config
 from colibri.server.service import Service
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("colibri.server")
 
 _SLACK_SECONDS = 5.0  # in which aborted answers tell their clients so
+_WAITING = 1024  # connections that the system holds until they are accepted
 
 
 def bind(config: ServerConfig) -> socket.socket:
@@ -43,7 +44,7 @@ def bind(config: ServerConfig) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(1024)
+        listening.listen(_WAITING)
     except OSError as error:
         listening.close()
         raise ConfigError(_cannot_listen(config, error)) from None
@@ -82,11 +83,17 @@ class Server(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self.service.room.fit(left_while_loading(self.service.room.whole))
         threading.Thread(target=self._load_model, name="colibri-load", daemon=True).start()
         try:
             await super().serve(sockets)
         finally:
             self.service.close()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():  # what is accepted at once is no measure of what may wait
+            listening.listen(_WAITING)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal asks for an end, the second insists."""
