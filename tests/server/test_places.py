@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from colibri.server.places import places, without_places
+from colibri.server.sampling import notice_of
 
 FOLDERS = ("/home/ann/my models/demo", "/home/ann", "/tmp")
 
@@ -24,6 +27,16 @@ FOLDERS = ("/home/ann/my models/demo", "/home/ann", "/tmp")
 )
 def test_only_folders_of_the_server_are_cut(text: str, expected: str | None) -> None:
     assert without_places(text, FOLDERS) == (expected or "make it with: coli atlas build demo")
+
+
+def test_a_notice_is_cut_too() -> None:
+    answer: Any = SimpleNamespace(
+        request=SimpleNamespace(prompt_ids=[1]), notes=["tools: see /home/ann/x.jinja"]
+    )
+    service: Any = SimpleNamespace(
+        llm=SimpleNamespace(plan=SimpleNamespace(context=9)), places=lambda: FOLDERS
+    )
+    assert notice_of(service, [answer], None) == {"x-colibri-notice": "tools: see x.jinja"}
 
 
 def test_home_is_known_before_a_model_is_there() -> None:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from colibri.server import stream
 from colibri.server.errors import ApiError
+from colibri.server.places import without_places
 from colibri.server.reply import Json
 from colibri.server.service import Service
 from colibri.server.snapshot import counters, snapshot
@@ -48,7 +49,7 @@ async def plan(_request: Request, service: Service) -> Response:
                 }
                 for layer, slots in sorted(plan.slots.items())
             ],
-            "notes": list(plan.notes),
+            "notes": [without_places(note, service.places()) for note in plan.notes],
         }
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from colibri.errors import ColibriError, GrammarError
 from colibri.server.errors import as_api_error, bad_request
+from colibri.server.places import without_places
 from colibri.server.service import Service
 from colibri.server.structs.base import CachedTokens, Sampling, Usage, WrittenTokens
 from colibri.server.structs.formats import (
@@ -90,7 +91,7 @@ def notice_of(service: Service, answers: Sequence[Answer], asked: int | None) ->
         )
     if not notes:
         return {}
-    text = "; ".join(ascii(note)[1:-1] for note in notes)
+    text = "; ".join(ascii(without_places(note, service.places()))[1:-1] for note in notes)
     return {"x-colibri-notice": text[:_LONGEST_NOTICE]}
 
 
