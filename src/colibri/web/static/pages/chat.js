@@ -9,11 +9,12 @@ import { useMedia } from "../ui/drawer.js";
 import { Button, Notice, download } from "../ui/parts.js";
 import { Alternatives } from "./chat/alternatives.js";
 import { Composer } from "./chat/composer.js";
-import { generate, runningIn, stop } from "./chat/generate.js";
+import { generate, stopIn } from "./chat/generate.js";
 import { List } from "./chat/list.js";
 import { Message } from "./chat/message.js";
 import { Settings } from "./chat/settings.js";
 import * as store from "./chat/store.js";
+import { busy as busyHere, elsewhere } from "./chat/tabs.js";
 import { ROOT, asMarkdown, newConversation, path, withChosen, withNode } from "./chat/tree.js";
 
 const shaded = persisted("shaded", false, (value) => typeof value === "boolean");
@@ -52,7 +53,8 @@ export default function ChatPage({ rest }) {
   }, [rest]);
   const conversation = rest && kept ? kept.value : null;
   const id = conversation?.id ?? null;
-  const busy = id !== null && store.busy.value.has(id);
+  const there = id !== null && elsewhere.value.has(id);
+  const busy = there || (id !== null && busyHere.value.has(id));
   const nodes = conversation ? path(conversation) : [];
 
   const send = (text) => {
@@ -118,12 +120,12 @@ export default function ChatPage({ rest }) {
           <${Button} kind="tiny" label="OK" onClick=${() => (store.deleted.value = null)} />
         <//>`
       }
-      <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} />
+      <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} there=${there} />
       <${Composer}
         place=${rest}
         busy=${busy}
         onSend=${send}
-        onStop=${() => stop(runningIn(id))}
+        onStop=${() => stopIn(id)}
         used=${last ? last.stats.prompt + (last.stats.completion ?? 0) : null}
         context=${context}
       />
@@ -215,7 +217,7 @@ function ExportMenu({ conversation, name }) {
 }
 
 /** Stays at its end as that grows, unless somebody went up to read. */
-function Thread({ nodes, conversation, act, busy }) {
+function Thread({ nodes, conversation, act, busy, there }) {
   const ref = useRef(null);
   const inner = useRef(null);
   const follows = useRef(true);
@@ -256,7 +258,7 @@ function Thread({ nodes, conversation, act, busy }) {
         (node, index) =>
           html`<${Message}
             key=${node.id}
-            ...${{ node, conversation, act, busy, shaded: shaded.value, last: index === nodes.length - 1 }}
+            ...${{ node, conversation, act, busy, there, shaded: shaded.value, last: index === nodes.length - 1 }}
           />`,
       )}
       ${nodes.length === 0 && html`<${Welcome} place=${conversation?.id ?? ""} />`}

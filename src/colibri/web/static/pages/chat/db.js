@@ -1,4 +1,6 @@
 // Conversations in this browser's IndexedDB: short heads for the list, bodies by id.
+import { merged } from "./merge.js";
+import { newId } from "./tree.js";
 
 const NAME = "colibri";
 const STORES = ["heads", "bodies"];
@@ -38,31 +40,41 @@ export function loadHeads() {
   return transact("readonly", (heads) => heads.getAll());
 }
 
-/** undefined: there is none. */
-export function loadBody(id) {
-  return transact("readonly", (_, bodies) => bodies.get(id));
+/** {body, rev}: a conversation, and which of its states this is; undefined: there is none. */
+export async function load(id) {
+  let [head, body] = [];
+  await transact("readonly", (heads, bodies) => {
+    heads.get(id).onsuccess = ({ target }) => (head = target.result);
+    bodies.get(id).onsuccess = ({ target }) => (body = target.result);
+  });
+  return body && { body, rev: head?.rev };
 }
 
 export function loadBodies() {
   return transact("readonly", (_, bodies) => bodies.getAll());
 }
 
-/** known: it was kept before. Whether it is kept now: what is known and not there any more was
- * deleted elsewhere, and stays so. */
-export async function save(conversation, known) {
-  let kept = true;
+/** base: {body, rev} as it was loaded or saved last, undefined: it never was. What another tab saved
+ * since then is not lost. {body, rev} as it is kept now; null: it was deleted elsewhere, and stays so. */
+export async function save(conversation, base) {
+  let kept = null;
   await transact("readwrite", (heads, bodies) => {
-    const put = () => {
-      heads.put(headOf(conversation));
-      bodies.put(conversation);
+    const put = (body) => {
+      kept = { body, rev: newId() };
+      heads.put({ ...headOf(body), rev: kept.rev });
+      bodies.put(body);
     };
-    if (!known) {
-      put();
+    if (base === undefined) {
+      put(conversation);
       return;
     }
-    heads.count(conversation.id).onsuccess = ({ target }) => {
-      kept = target.result > 0;
-      if (kept) put();
+    heads.get(conversation.id).onsuccess = ({ target: { result: head } }) => {
+      if (head === undefined) return;
+      if (head.rev === base.rev) {
+        put(conversation);
+        return;
+      }
+      bodies.get(conversation.id).onsuccess = ({ target }) => put(merged(base.body, conversation, target.result));
     };
   });
   return kept;

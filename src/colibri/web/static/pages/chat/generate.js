@@ -3,6 +3,7 @@ import { ApiError, noticeOf, openStream } from "../../lib/api.js";
 import { effect, signal } from "../../lib/html.js";
 import { requestFields } from "./sampling.js";
 import * as store from "./store.js";
+import { busy, elsewhere, onTold, tell } from "./tabs.js";
 import { TokenReader } from "./tokens.js";
 import { messagesOf, withChanged, withNode } from "./tree.js";
 
@@ -27,6 +28,14 @@ export function stop(id) {
   running.get(id)?.controller.abort();
 }
 
+/** The answer to a conversation, here or in another tab. */
+export function stopIn(conversationId) {
+  if (elsewhere.peek().has(conversationId)) tell({ id: conversationId, stop: true });
+  stop(runningIn(conversationId));
+}
+
+onTold((told) => told.stop && stop(runningIn(told.id)));
+
 effect(() => {
   const { value: deleted } = store.deleted;
   if (deleted) stop(runningIn(deleted.id));
@@ -48,7 +57,7 @@ export async function generate(conversationId, parent) {
   });
   const answer = new Answer(conversationId, node.id);
   running.set(node.id, answer);
-  store.busy.value = new Set(store.busy.value).add(conversationId);
+  busy.value = new Set(busy.value).add(conversationId);
   try {
     await answer.run(parent);
   } finally {
@@ -56,9 +65,9 @@ export async function generate(conversationId, parent) {
     // What looks whole is kept: a reload in the next moment loses nothing.
     await Promise.race([store.saveNow(conversationId), new Promise((done) => setTimeout(done, SAVE_MS))]);
     running.delete(node.id);
-    const busy = new Set(store.busy.value);
-    busy.delete(conversationId);
-    store.busy.value = busy;
+    const left = new Set(busy.value);
+    left.delete(conversationId);
+    busy.value = left;
   }
 }
 

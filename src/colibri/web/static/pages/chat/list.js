@@ -5,8 +5,9 @@ import { navigate } from "../../lib/router.js";
 import { Icon } from "../../ui/icons.js";
 import { Button, Dialog, Notice, download } from "../../ui/parts.js";
 import { MOST_BYTES, conversationsOf } from "./check.js";
-import { runningIn, stop } from "./generate.js";
+import { stopIn } from "./generate.js";
 import * as store from "./store.js";
+import { busy, elsewhere } from "./tabs.js";
 import { isIn } from "./tree.js";
 
 /** open: it lies over the talk, where there is no room beside it. onLeave: without a choice. */
@@ -24,7 +25,7 @@ export function List({ current, open, onPick, onLeave }) {
   const remove = async () => {
     const { id } = deleting;
     setDeleting(null);
-    stop(runningIn(id));
+    stopIn(id);
     await store.remove(id);
     if (id === current) navigate("chat", "", { replace: true });
   };
@@ -48,11 +49,7 @@ export function List({ current, open, onPick, onLeave }) {
         (head) => html`<li key=${head.id} class=${head.id === current ? "current" : ""}>
           <a href=${`#/chat/${head.id}`} onClick=${onPick} aria-current=${head.id === current ? "true" : undefined}>
             <span class="head-title">${head.title || "Untitled"}</span>
-            ${
-              store.busy.value.has(head.id)
-                ? html`<span class="beat" title="Being answered"></span><span class="sr-only">being answered</span>`
-                : html`<span class="head-when num">${when(head.updated)}</span>`
-            }
+            <${Mark} head=${head} />
           </a>
           <${Button} kind="plain tiny" icon="edit" label=${`Rename ${head.title || "Untitled"}`} bare onClick=${() => setRenaming(head)} />
           <${Button} kind="plain tiny" icon="trash" label=${`Delete ${head.title || "Untitled"}`} bare onClick=${() => setDeleting(head)} />
@@ -70,6 +67,14 @@ export function List({ current, open, onPick, onLeave }) {
     <//>
     <${Rename} head=${renaming} onClose=${() => setRenaming(null)} />
   </aside>`;
+}
+
+function Mark({ head: { id, updated } }) {
+  const there = elsewhere.value.has(id);
+  if (!there && !busy.value.has(id)) return html`<span class="head-when num">${when(updated)}</span>`;
+  const says = `being answered${there ? " in another tab" : ""}`;
+  return html`<span class=${`beat ${there ? "there" : ""}`} title=${`${says[0].toUpperCase()}${says.slice(1)}`}></span
+    ><span class="sr-only">${says}</span>`;
 }
 
 function Rename({ head, onClose }) {

@@ -10,11 +10,12 @@ import { Text } from "./text.js";
 import { Calls, Result } from "./calls.js";
 import { siblings } from "./tree.js";
 
-/** act: {edit(node, text), again(node), choose(node, id), answer(node, results)}. */
-export function Message({ node, conversation, act, shaded, busy, last }) {
+/** act: {edit(node, text), again(node), choose(node, id), answer(node, results)}. there: another tab
+ * answers this conversation. */
+export function Message({ node, conversation, act, shaded, busy, there, last }) {
   if (node.role === "tool") return html`<${Result} node=${node} />`;
-  const Kind = node.role === "user" ? User : Assistant;
-  return html`<${Kind} ...${{ node, conversation, act, shaded, busy, last }} />`;
+  if (node.role === "user") return html`<${User} ...${{ node, conversation, act, busy }} />`;
+  return html`<${Assistant} ...${{ node, conversation, act, shaded, busy, written: there && last, last }} />`;
 }
 
 function User({ node, conversation, act, busy }) {
@@ -75,23 +76,29 @@ function Editor({ text, onCancel, onSend, busy }) {
   </div>`;
 }
 
-function Assistant({ node, conversation, act, shaded, busy, last }) {
+/** written: in another tab, just now; what is here of it was kept on the way. */
+function Assistant({ node, conversation, act, shaded, busy, written, last }) {
   const live = liveOf(node.id)?.value ?? null;
+  const whole = live === null && !written;
   const shown = live ?? node;
   const content = shown.content ?? "";
   const calls = shown.calls ?? [];
-  return html`<article class="message assistant" aria-label="Model" aria-busy=${live !== null}>
+  return html`<article class="message assistant" aria-label="Model" aria-busy=${!whole}>
     ${shown.reasoning && html`<${Thinking} text=${shown.reasoning} going=${live !== null && !content} />`}
     ${content && html`<${Text} content=${content} tokens=${shown.tokens ?? []} shaded=${shaded} />`}
     ${
       calls.length > 0 &&
-      html`<${Calls} calls=${calls} open=${live === null && last} onAnswer=${(results) => act.answer(node, results)} busy=${busy} />`
+      html`<${Calls} calls=${calls} open=${whole && last} onAnswer=${(results) => act.answer(node, results)} busy=${busy} />`
     }
     ${live && html`<${Progress} live=${live} />`}
-    ${!live && html`<${Ending} node=${node} act=${act} busy=${busy} />`}
-    ${!live && node.notice && html`<p class="told muted small">Note: ${node.notice}</p>`}
     ${
-      !live &&
+      written &&
+      html`<p class="progress" role="status"><span class="beat" aria-hidden="true"></span>Being written in another tab</p>`
+    }
+    ${whole && html`<${Ending} node=${node} act=${act} busy=${busy} />`}
+    ${whole && node.notice && html`<p class="told muted small">Note: ${node.notice}</p>`}
+    ${
+      whole &&
       html`<div class="actions">
         <${Branches} ...${{ node, conversation, act, busy }} />
         <${CopyButton} text=${content} />

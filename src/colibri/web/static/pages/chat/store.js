@@ -2,6 +2,8 @@
 import { batch, signal } from "../../lib/html.js";
 import { persisted } from "../../lib/prefs.js";
 import * as db from "./db.js";
+import { merged } from "./merge.js";
+import { onTold, tell } from "./tabs.js";
 
 const SAVE_MS = 100;
 
@@ -21,10 +23,8 @@ export const deleted = signal(null);
 const opened = new Map(); // id -> signal of a conversation
 const known = new Set(); // ids of those that this browser keeps, as far as seen here
 const timers = new Map();
-const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("colibri.chat") : null;
-
-/** Ids of conversations an answer is being written to: other tabs do not change these here. */
-export const busy = signal(new Set());
+const saving = new Map(); // id -> promise of db.save()
+const bases = new Map(); // id -> {body, rev}: as it was loaded or saved last
 
 function isTexts(value) {
   return value !== null && typeof value === "object" && Object.values(value).every((text) => typeof text === "string");
@@ -51,17 +51,27 @@ export async function loadList() {
 /** A signal of the conversation; null: it is not there. */
 export async function open(id) {
   if (!opened.has(id)) {
-    let body;
+    let found;
     try {
-      body = await db.loadBody(id);
+      found = await db.load(id);
     } catch (error) {
       tellUnkept(error);
     }
-    if (!body) return null;
+    if (!found) return null;
     known.add(id);
-    if (!opened.has(id)) opened.set(id, signal(body));
+    if (!opened.has(id)) take(id, found);
   }
   return opened.get(id);
+}
+
+/** What is kept, with what was done to it here and is not kept yet. */
+function take(id, found) {
+  const base = bases.get(id);
+  bases.set(id, found);
+  const here = opened.get(id);
+  if (here && base?.body === found.body) return; // all of it is from here
+  if (here) here.value = base ? merged(base.body, here.peek(), found.body) : found.body;
+  else opened.set(id, signal(found.body));
 }
 
 export function add(conversation) {
@@ -103,13 +113,14 @@ export async function remove(id) {
   forget(id);
   await db.remove(id).catch(tellUnkept);
   heads.value = heads.value.filter((head) => head.id !== id);
-  channel?.postMessage({ id, removed: true });
+  tell({ id, removed: true });
 }
 
 function forget(id) {
   clearTimeout(timers.get(id));
   timers.delete(id);
   opened.delete(id);
+  bases.delete(id);
   known.delete(id);
   setDraft(id, "");
 }
@@ -149,16 +160,33 @@ export async function saveNow(id) {
   const conversation = peek(id);
   if (conversation === null) return;
   try {
-    if (!(await db.save(conversation, known.has(id)))) {
+    const saved = db.save(conversation, bases.get(id));
+    saving.set(id, saved);
+    const kept = await saved.finally(() => saving.get(id) === saved && saving.delete(id));
+    if (kept === null) {
       removedElsewhere(id);
       return;
     }
-    if (opened.has(id)) known.add(id);
+    if (opened.has(id)) {
+      known.add(id);
+      bases.set(id, { body: conversation });
+      take(id, kept);
+    }
     unkept.value = null;
-    channel?.postMessage({ id });
+    tell({ id });
   } catch (error) {
     tellUnkept(error);
   }
+}
+
+/** Another tab saved it. */
+async function renew(id) {
+  let found;
+  do {
+    await saving.get(id)?.catch(() => {}); // brings both together
+    found = await db.load(id).catch(() => undefined);
+  } while (saving.has(id));
+  if (found && opened.has(id) && found.rev !== bases.get(id)?.rev) take(id, found);
 }
 
 export function saveAll() {
@@ -176,14 +204,11 @@ function sorted(list) {
   return list.sort((a, b) => b.updated - a.updated);
 }
 
-channel?.addEventListener("message", async ({ data }) => {
-  const { id, removed } = data;
+onTold(async ({ id, removed, answering, stop }) => {
+  if (id === undefined || answering !== undefined || stop) return;
   if (removed) removedElsewhere(id);
   await loadList();
-  const kept = opened.get(id);
-  if (!kept || busy.value.has(id)) return;
-  const body = await db.loadBody(id).catch(() => undefined);
-  if (body && body.updated > kept.peek().updated) kept.value = body;
+  if (opened.has(id)) await renew(id);
 });
 
 addEventListener("pagehide", saveAll);
