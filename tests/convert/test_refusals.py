@@ -241,6 +241,20 @@ def test_links_are_not_deleted(source: Path, tmp_path: Path) -> None:
     assert len(list(linked.glob("*.safetensors"))) == 2
 
 
+def test_a_snapshot_of_the_hubs_cache_is_not_deleted(source: Path, tmp_path: Path) -> None:
+    """Its files are links; what they lead to may belong to another snapshot too."""
+    snapshot, blobs = tmp_path / "snapshots" / "c0ffee", tmp_path / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for number, file in enumerate(sorted(source.iterdir())):
+        file.rename(blobs / str(number))
+        (snapshot / file.name).symlink_to(Path("..", "..", "blobs", str(number)))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=r"the hub's cache: `hf cache`"):
+        run(snapshot, tmp_path / "out", delete_source=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
 def test_what_cannot_be_deleted_is_said_before_anything_is_done(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,8 +91,9 @@ def check_deletable(source: Path) -> None:
     for name in list_names(source):
         if name.endswith(SUFFIX) and (source / name).is_symlink():
             raise ConfigError(
-                f"{source / name}: is a symbolic link; the source can only be deleted where the "
-                "files themselves lie: convert without deleting, or give that directory"
+                f"{source / name}: is a symbolic link, as in the cache of Hugging Face's hub; "
+                "deleting it would free nothing: convert without deleting and remove the download "
+                "afterwards (the hub's cache: `hf cache`), or give the files' own directory"
             )
 
 
