@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from server_kit import Running
-from web_kit import Watched, dressed, needs_browser, watched
+from web_kit import PHONE, Watched, dressed, needs_browser, watched
 
 from colibri.lab.atlas import affinity
 from colibri.lab.atlas.file import NAME
@@ -172,33 +172,61 @@ def test_a_search_that_finds_nothing_says_so(atlas: Page) -> None:
     atlas.get_by_role("heading", name="Nothing found").wait_for(state="detached")
 
 
+# Names that overlap, or lie outside the frame in part.
+OUTSIDE = """() => {
+    const same = (a, b) => a.x === b.x && a.y === b.y;
+    const frame = document.querySelector('.atlas-frame').getBoundingClientRect();
+    const names = [...document.querySelectorAll('.atlas-names span')];
+    const boxes = [...names, document.querySelector('.atlas-zoom')]
+        .filter(part => part.style.visibility !== 'hidden')
+        .map(part => part.getBoundingClientRect());
+    const apart = (a, b) => a === b || a.right <= b.left || b.right <= a.left
+        || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+    if (boxes.length < 9) return ['too few names'];
+    return names.filter(name => {
+        if (name.style.visibility === 'hidden') return false;
+        const box = name.getBoundingClientRect();
+        if (!boxes.every(other => same(box, other) || apart(box, other))) return true;
+        return box.left < frame.left || box.right > frame.right
+            || box.top < frame.top || box.bottom > frame.bottom;
+    }).map(name => name.textContent);
+}"""
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_names_stay_in_the_frame_and_beside_each_other(visit: Watched, width: int) -> None:
     page = visit.open("/#/atlas")
     page.set_viewport_size({"width": width, "height": 844})
     page.get_by_role("heading", name="Topics").wait_for()
-    outside = """() => {
-        const same = (a, b) => a.x === b.x && a.y === b.y;
-        const frame = document.querySelector('.atlas-frame').getBoundingClientRect();
-        const names = [...document.querySelectorAll('.atlas-names span')];
-        const boxes = [...names, document.querySelector('.atlas-zoom')]
-            .filter(part => part.style.visibility !== 'hidden')
-            .map(part => part.getBoundingClientRect());
-        const apart = (a, b) => a === b || a.right <= b.left || b.right <= a.left
-            || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
-        if (boxes.length < 9) return ['too few names'];
-        return names.filter(name => {
-            if (name.style.visibility === 'hidden') return false;
-            const box = name.getBoundingClientRect();
-            if (!boxes.every(other => same(box, other) || apart(box, other))) return true;
-            return box.left < frame.left || box.right > frame.right
-                || box.top < frame.top || box.bottom > frame.bottom;
-        }).map(name => name.textContent);
-    }"""
     for _ in range(4):
         page.wait_for_timeout(200)
-        assert page.evaluate(outside) == []
+        assert page.evaluate(OUTSIDE) == []
         page.get_by_role("button", name="Zoom in").click()
+
+
+@pytest.mark.parametrize("letter", ["W", "\u6f22", "word "])
+def test_the_longest_names_are_not_cut_off_on_a_phone(
+    browser: Browser, live: Running, letter: str
+) -> None:
+    """As long as `coli atlas build --prompts` takes them."""
+    long = json.loads(json.dumps(FILE))
+    for t, topic in enumerate(long["topics"]):
+        topic["name"] = f"{t} " + (letter * 40)[:38]
+    with watched(browser, live.url, **PHONE) as visited:
+        page = visited.open()
+        page.route("**/v1/colibri/atlas", lambda route: route.fulfill(json=long))
+        page.goto(f"{live.url}/#/atlas/2.3")
+        page.get_by_role("heading", name="Topics").wait_for()
+        page.wait_for_timeout(300)
+        outside = page.evaluate(OUTSIDE.replace("boxes.length < 9", "boxes.length < 3"))
+        assert outside == []
+        wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(wide) == 0
+        cut = """() => [...document.querySelectorAll('.legend, .legend span, .atlas-names span')]
+            .filter(part => part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0)
+            .map(part => part.textContent)"""
+        assert page.evaluate(cut) == []
+        visited.check()
 
 
 def test_a_topic_or_a_layer_alone(atlas: Page) -> None:
