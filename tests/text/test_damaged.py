@@ -21,6 +21,8 @@ DAMAGE = {
     "html": (b"\n<!DOCTYPE html><html><body>Not found</body></html>", "HTML"),
     "zip": (b"PK\x03\x04\x14\x00", "zip"),
     "gzip": (b"\x1f\x8b\x08\x00", "gzip"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x00", "zstd"),
+    "bzip2": (b"BZh91AY", "bzip2"),
     "xz": (b"\xfd7zXZ\x00", "xz"),
     "latin-1": ('{"a": "é"}'.encode("latin-1"), "UTF-8 text at byte 7"),
     "utf-16": ('{"a": 1}'.encode("utf-16"), "UTF-8"),

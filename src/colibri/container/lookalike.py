@@ -1,4 +1,4 @@
-"""What a file is that is no safetensors file: usually a download that went wrong."""
+"""What a file is that is not what it should be: usually a download that went wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from colibri.words import count
 
 _MAGIC = (
     (b"version https://git-lfs", "a Git LFS pointer; fetch the file itself (git lfs pull)"),
-    (b"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint; safetensors files are needed"),
+    (
+        b"PK\x03\x04",
+        "a zip archive, perhaps a PyTorch checkpoint; unpack it or get the real file",
+    ),
     (b"\x80\x02", "a Python pickle, perhaps an old PyTorch checkpoint"),
     (b"GGUF", "a GGUF file"),
     (b"\x1f\x8b", "gzip data; unpack it first"),
@@ -17,16 +20,21 @@ _MAGIC = (
     (b"\x93NUMPY", "a NumPy array"),
     (b"\x7fELF", "a program"),
 )
-_BLANKS = b"\xef\xbb\xbf \t\r\n"
+BLANKS = b"\xef\xbb\xbf \t\r\n"
+
+
+def known(head: bytes) -> str | None:
+    """What begins so, if it can be nothing else. A "<" is left to those who read no templates."""
+    return next((name for magic, name in _MAGIC if head.startswith(magic)), None)
 
 
 def no_json(data: bytes) -> str | None:
     """What stands where JSON should; None where it may be JSON, or text of which a parser says
     more."""
-    text = data[:512].lstrip(_BLANKS)
-    known = text[:1] == b"<" or any(text.startswith(magic) for magic, _ in _MAGIC)
+    text = data[:512].lstrip(BLANKS)
+    other = text[:1] == b"<" or known(text) is not None
     zeros = bool(text) and not text.strip(b"\0")
-    return looks_like(text, len(text)) if known or zeros else None
+    return looks_like(text, len(text)) if other or zeros else None
 
 
 def looks_like(head: bytes, size: int) -> str:
@@ -35,10 +43,9 @@ def looks_like(head: bytes, size: int) -> str:
         return "it is empty; download it again"
     if not head.strip(b"\0"):
         return "it begins with zeros, like a download that never arrived"
-    for magic, name in _MAGIC:
-        if head.startswith(magic):
-            return f"it is {name}"
-    text = head.lstrip(_BLANKS)
+    if name := known(head):
+        return f"it is {name}"
+    text = head.lstrip(BLANKS)
     if text[:1] == b"<":
         return "it is an HTML or XML page, perhaps a server's error message"
     if text[:1] == b"{":

@@ -8,20 +8,14 @@ from typing import Any
 import msgspec
 
 from colibri.container.files import dangling
+from colibri.container.lookalike import BLANKS, known
 from colibri.container.retry import described, of_storage, retried
 from colibri.errors import ReadError, TokenizerError
 
 MAX_BYTES = 256 * 2**20  # the largest tokenizer.json known is about 35 MB
 _PIECE = 1 << 20
 
-_SIGNS = (
-    (b"version https://git-lfs", "a Git LFS pointer: fetch the real file with `git lfs pull`"),
-    (b"<!doctype html", "an HTML page, not the file: download it again"),
-    (b"<html", "an HTML page, not the file: download it again"),
-    (b"pk\x03\x04", "a zip archive: unpack it first"),
-    (b"\x1f\x8b", "a gzip archive: unpack it first"),
-    (b"\xfd7zxz", "an xz archive: unpack it first"),
-)
+_PAGES = (b"<!doctype html", b"<html")  # a template may begin with another "<"
 
 
 def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
@@ -52,10 +46,12 @@ def _read(path: Path, count: int) -> bytes:
 
 def looks_like(data: bytes) -> str | None:
     """What a wrong download is, in words; None when nothing is recognised."""
-    head = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    head = data[:64].lstrip(BLANKS)
     if not data.strip(b"\0 \t\r\n"):
         return "an empty file (no bytes, or only zeros and blanks): download it again"
-    return next((words for sign, words in _SIGNS if head.startswith(sign)), None)
+    if head.lower().startswith(_PAGES):
+        return "an HTML page, not the file: download it again"
+    return known(head)
 
 
 def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
