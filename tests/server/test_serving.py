@@ -53,10 +53,10 @@ def test_while_the_model_loads(llm: LLM) -> None:
         assert client.get("/health/live").status_code == 200
         assert client.get("/health/ready").status_code == 503
         assert client.get("/health").json()["status"] == "loading"
-        refusal = client.post("/v1/completions", json={"prompt": "x"})
-        assert refusal.status_code == 503
-        assert int(refusal.headers["retry-after"]) > 0
-        assert "loaded" in refusal.json()["error"]["message"]
+        for refusal in _asked(client):
+            assert refusal.status_code == 503, refusal.text
+            assert int(refusal.headers["retry-after"]) > 0
+            assert "loaded" in refusal.json()["error"]["message"]
         go_on.set()
         _await(lambda: client.get("/health/ready").status_code == 200)
         assert client.post("/v1/completions", json={"prompt": "x"}).status_code == 200
@@ -64,6 +64,19 @@ def test_while_the_model_loads(llm: LLM) -> None:
     thread.join(20)
     assert not thread.is_alive()
     listening.close()
+
+
+def _asked(client: httpx2.Client) -> Iterator[httpx2.Response]:
+    """Whatever needs the model, by its name and without."""
+    messages = [{"role": "user", "content": "x"}]
+    chat: dict[str, Any] = {"messages": messages, "max_tokens": 4}
+    for more in ({}, {"model": "demo"}):
+        yield client.post("/v1/completions", json={"prompt": "x"} | more)
+        yield client.post("/v1/chat/completions", json=chat | more)
+    yield client.post("/v1/messages", json=chat | {"model": "demo"})
+    yield client.post("/v1/messages/count_tokens", json={"messages": messages, "model": "demo"})
+    yield client.get("/v1/models")
+    yield client.get("/v1/models/demo")
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:

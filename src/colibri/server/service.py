@@ -103,6 +103,9 @@ class Service:
         return ApiError(503, says, code=self.state, headers=after)
 
     def check_model(self, name: str | None) -> None:
+        """While it loads neither its name nor its defaults are known: come again."""
+        if self._llm is None:
+            raise self.unready()
         if name is not None and name != self.model_id:
             raise ApiError(
                 404,
