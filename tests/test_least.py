@@ -22,11 +22,14 @@ COLI = (sys.executable, "-c", "from colibri.cli import main; main()")
 RATES = ("--disk", "1GB/s", "--memory", "1GB/s")
 
 
+def clean_environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("COLI_")}
+
+
 def coli(*arguments: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, whose memory is its own."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("COLI_")}
     return subprocess.run(
-        [*COLI, *arguments], capture_output=True, text=True, check=False, env=clean
+        [*COLI, *arguments], capture_output=True, text=True, check=False, env=clean_environ()
     )
 
 

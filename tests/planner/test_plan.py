@@ -82,7 +82,7 @@ def test_whatever_is_at_least_the_least_fits(family: str, context: int) -> None:
         return draft_plan(config, container, sizes, 4096, 150_000, MACHINE, tokenizer).peak_bytes
 
     sizes = dataclasses.replace(SIZES, activation_bytes=300_000, index_pool=4)
-    tokenizer = TokenizerMemory(50_000_000, 60_000_000)
+    tokenizer = TokenizerMemory(50_000_000, 50_000_000, 60_000_000)
     least = peak(1)
     for more in range(0, 60_000_000, 1_700_000):  # a longer chunk must not take what slots need
         assert peak(least + more) <= least + more
@@ -92,15 +92,16 @@ def test_whatever_is_at_least_the_least_fits(family: str, context: int) -> None:
 def test_reading_a_tokenizer_may_be_the_peak() -> None:
     small = widths(1000)
     plain = make_plan(EngineConfig(context=64), small, SIZES, 4096, 128, MACHINE)
-    tokenizer = TokenizerMemory(50_000_000, 150_000_000, "of some entries")
+    tokenizer = TokenizerMemory(50_000_000, 50_000_000, 150_000_000, source="of some entries")
     plan = make_plan(EngineConfig(context=64), small, SIZES, 4096, 128, MACHINE, tokenizer)
     assert plan.peak_bytes == PROCESS_BYTES + tokenizer.loading
     assert sum(item.nbytes for item in plan.items()) == plan.peak_bytes
     assert [item.name for item in plan.items()][-1] == "loading"
     assert plan.slots == plain.slots
-    large = TokenizerMemory(50_000_000, 51_000_000)
+    large = TokenizerMemory(49_000_000, 50_000_000, 51_000_000, structures=7_000_000)
     plan = make_plan(EngineConfig(context=64), small, SIZES, 4096, 128, MACHINE, large)
-    assert plan.peak_bytes == plain.peak_bytes + 50_000_000
+    assert plan.peak_bytes == plain.peak_bytes + 57_000_000
+    assert {item.name: item.nbytes for item in plan.items()}["structures"] == 7_000_000
 
 
 def test_the_process_counts_alike_in_every_command() -> None:

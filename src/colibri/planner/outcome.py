@@ -96,7 +96,7 @@ def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:
 
 def _loaded_bytes(plan: Plan) -> int:
     """Of this process: the plan's is as large as any that runs a model."""
-    return plan.rss_bytes + plan.tokenizer.held + plan.trunk_bytes + plan.embedding_bytes
+    return plan.rss_bytes + plan.tokenizer.loaded + plan.trunk_bytes + plan.embedding_bytes
 
 
 def _used_bytes(plan: Plan, run: Run) -> int:

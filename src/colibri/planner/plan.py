@@ -29,8 +29,11 @@ PROCESS_BYTES = 68 * MB
 LOGIT_ROWS = 16  # of a step whose logits exist at a time
 _PREFIXES = "of prompts and answers that ended, beside the context"
 _LOADING = "of the tokenizer's file, beyond what is needed once it is read"
+_ENFORCING = "the vocabulary once more, from the first answer on that has a form to keep to"
 _LANDING = "experts as they are read, before they are cut to 3 bits, and for checking these"
-SAMPLING_BYTES = 28 + 4 * LOGIT_ROWS  # a vocabulary entry: probabilities, their order, logits
+# A vocabulary entry: probabilities and their order, and for each row logits and what was made of
+# them, which the system's allocator does not use again at once.
+SAMPLING_BYTES = 28 + 20 * LOGIT_ROWS
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class Plan:
     @property
     def _loaded_bytes(self) -> int:
         """The most once everything is loaded."""
-        fixed = self.process_bytes + self.tokenizer.held + self.trunk_bytes + self.embedding_bytes
+        fixed = self.process_bytes + self.tokenizer.held + self.tokenizer.structures
+        fixed += self.trunk_bytes + self.embedding_bytes
         fixed += self.state_bytes + self.prefix_bytes + self.activation_bytes
         return fixed + self.buffer_bytes + self.arena_bytes
 
@@ -106,10 +110,12 @@ class Plan:
         bits, embed_bits = bits_text(self.trunk_bits), bits_text(self.embed_bits)
         pinned = f"; {self.pin_bytes / MB:,.1f} MB pinned at most" if self.pin_bytes else ""
         at_bits = "" if self.cache_bits == "stored" else f", at {self.cache_bits} bits"
+        structures = self.tokenizer.structures
         tied = "" if self.head_bytes else ", which is the head too"
         return [
             Item("process", self.process_bytes, "Python, libraries and working buffers"),
             Item("tokenizer", self.tokenizer.held, self.tokenizer.source),
+            *([Item("structures", structures, _ENFORCING)] if structures else []),
             Item("trunk", self.trunk_bytes - self.head_bytes, f"at {bits}"),
             *([Item("head", self.head_bytes, f"at {bits}")] if self.head_bytes else []),
             Item("embedding", self.embedding_bytes, f"at {embed_bits}{tied}"),
@@ -176,7 +182,8 @@ def draft_plan(
     process = max(machine.rss_bytes, PROCESS_BYTES) + WORKING_BYTES
     state = context * sizes.state_bytes + sizes.sequence_bytes
     prefixes = 0 if config.prefix_cache == "auto" else config.prefix_cache * sizes.state_bytes
-    fixed = process + tokenizer.held + trunk.nbytes + trunk.embedding_bytes + state + prefixes
+    text = tokenizer.held + tokenizer.structures
+    fixed = process + text + trunk.nbytes + trunk.embedding_bytes + state + prefixes
     room = budget.nbytes - fixed
     largest = max((layer.slot_bytes for layer in stored.values()), default=0)
     buffers = largest * buffer_count(config.readers, config.cache_bits)

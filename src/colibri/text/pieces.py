@@ -16,6 +16,8 @@ from colibri.errors import TokenizerError
 
 Step = Callable[[bytes, bool], bytes]  # (token, is it the text's first) -> token
 
+KEPT_PIECES = 8192  # tokens whose bytes a tokenizer keeps: text is mostly made of fewer
+
 _BYTE_TOKEN = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -122,9 +124,10 @@ def _byte_level(part: dict[str, Any]) -> Step:
 
     def step(data: bytes, first: bool) -> bytes:
         text = data.decode(errors="surrogateescape")
-        if any(char not in table for char in text):
+        try:
+            return bytes(map(table.__getitem__, text))
+        except KeyError:
             return data  # not written in the alphabet: the token's own characters
-        return bytes(table[char] for char in text)
 
     return step
 

@@ -11,7 +11,7 @@ import tokenizers
 from colibri.errors import TokenizerError
 from colibri.hardware.allocator import give_back
 from colibri.text.detokenizer import IncrementalDetokenizer
-from colibri.text.pieces import PieceDecoder, compile_decoder
+from colibri.text.pieces import KEPT_PIECES, PieceDecoder, compile_decoder
 from colibri.text.special import SpecialTokens, load_special_tokens
 from colibri.text.tokenizerfile import TokenizerFile, read_tokenizer_file, with_merges
 
@@ -39,7 +39,7 @@ class Tokenizer:
         self._pieces = pieces
         self._special = special
         self._added = library.get_added_tokens_decoder()
-        self._cache: dict[int, bytes] = {}
+        self._kept: dict[int, bytes] = {}  # KEPT_PIECES at most
         self.named_tokens = dict(special.named)
         self.bos_id = self._named_id("bos_token")
         self.pad_id = self._named_id("pad_token")
@@ -109,9 +109,13 @@ class Tokenizer:
         """
         if first:
             return self._piece(token_id, first=True)
-        if token_id not in self._cache:
-            self._cache[token_id] = self._piece(token_id, first=False)
-        return self._cache[token_id]
+        data = self._kept.get(token_id)
+        if data is None:
+            data = self._piece(token_id, first=False)
+            if len(self._kept) == KEPT_PIECES:
+                self._kept.clear()  # what is needed again is soon there again
+            self._kept[token_id] = data
+        return data
 
     def token_text(self, token_id: int) -> str:
         """The token alone, as text: for people, not for joining."""
