@@ -226,3 +226,20 @@ def test_a_tool_that_is_not_there(thinker: LLM, choice: Any) -> None:
         response = http.post("/v1/chat/completions", json=body)
         assert response.status_code == 400
         assert "rain" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("pattern", ["(((a{0,99}){0,99}){0,99}){0,99}", "^([a-z]{1,300}-){1,300}$"])
+@pytest.mark.parametrize("forced", [False, True])
+def test_rules_too_complex_to_compile_are_told_of_their_tool(
+    thinker: LLM, pattern: str, forced: bool
+) -> None:
+    """Left free with a notice where a call may be; refused where one must be."""
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": pattern}}}
+    tool = {"type": "function", "function": {"name": "enter", "parameters": schema}}
+    body = PLAIN | {"tools": [tool], "tool_choice": "required" if forced else "auto"}
+    with serving(thinker) as running, httpx2.Client(base_url=running.url, timeout=30) as client:
+        answer = client.post("/v1/chat/completions", json=body)
+    assert answer.status_code == (400 if forced else 200), answer.text
+    said = answer.json()["error"]["message"] if forced else answer.headers["x-colibri-notice"]
+    assert "tool enter: " in said
+    assert "repetitions within repetitions" in said
