@@ -134,7 +134,7 @@ def test_headers_without_a_disk_have_no_speed(coli: Any, tmp_path: Path) -> None
     arguments = ("plan", str(tmp_path / "m"), "--cache-experts", "2", "--memory", "40GB/s")
     outcome = coli(*arguments)
     assert outcome.code == 0
-    assert "headers only: 1 of 1 files" in outcome.out
+    assert "headers only: 1 of 1 file" in outcome.out
     assert "as converted to int4-gs64" in outcome.out
     assert "speed       not known: there is nothing to measure the disk with" in outcome.out
     assert "speed       about" in coli(*arguments, "--disk", "1GB").out

@@ -48,6 +48,7 @@ def test_edit_makes_a_branch_and_again_another_answer(page: Page) -> None:
     assert answers(page).locator(".prose").inner_text() == first
     page.get_by_role("article", name="You").hover()
     page.get_by_role("button", name="Edit").click()
+    page.locator(".editor textarea:focus").wait_for()  # its caret is set then
     page.get_by_label("Edit the message").fill("Tell me about an owl.")
     page.get_by_role("button", name="Send", exact=True).first.click()
     await_answers(page)

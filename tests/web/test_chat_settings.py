@@ -142,11 +142,13 @@ def test_a_key_that_ends_a_composition_sends_nothing_and_drops_nothing(
         await_answers(page)
         page.get_by_role("article", name="You").hover()
         page.get_by_role("button", name="Edit").click()
-        page.get_by_label("Edit the message").fill("another")
+        editor = page.get_by_label("Edit the message")
+        page.locator(".editor textarea:focus").wait_for()  # its caret is set then
+        editor.fill("another")
         for key in ("Enter", "Escape"):
             page.evaluate(COMPOSED, [".editor textarea", key])
         page.wait_for_timeout(150)
-        assert page.get_by_label("Edit the message").input_value() == "another"
+        assert editor.input_value() == "another"
         assert len(model.submitted) == 1
 
 

@@ -269,6 +269,6 @@ def test_mirrors_are_only_read(make, layers, mirrors, expected):
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 1.0, 1.0, 1.0]])
 def test_weights_are_one_a_directory(make, mirrors, weights):
     with pytest.raises(
-        ConfigError, match=r"weights for 3 directories; give one for each of .*model"
+        ConfigError, match=r"weights? for 3 directories; give one for each of .*model"
     ):
         make(mirrors, weights=weights)

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import jsonschema
 import pytest
 from grammar_kit import END, favour, grammars, text_of, tokenizer, write
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from schema_kit import ANY_SCHEMA
 
 from colibri.errors import GrammarError
@@ -135,8 +135,15 @@ def test_any_schema(form: str, properties: Any, required: bool, seed: int) -> No
         "required": list(properties) if required else [],
     }
     tools = [tool("f", schema)]
-    at = grammars().matcher(AnswerForm(calls=rules_of(form, tools, several=False)))
-    ids, whole = write(at, seed, temperature=1.5, bias=ENDS, limit=200)
+    try:
+        rules = rules_of(form, tools, several=False)
+    except GrammarError as error:
+        if "reads as another type" not in str(error):
+            raise
+        reject()  # "0" where a number may stand, in a form without quotes
+    ids, whole = write(
+        grammars().matcher(AnswerForm(calls=rules)), seed, temperature=1.5, bias=ENDS, limit=200
+    )
     if whole:
         text, [call] = read(form, text_of(ids), tools)
         assert text == ""
