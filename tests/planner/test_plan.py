@@ -56,14 +56,14 @@ def test_three_bits_make_room_for_more_experts() -> None:
     layout = ExpertLayout("int4-gs64", 2048, 768)
     stored_bytes = record_bytes("int4-gs64", 2048, 768)
     model = Made({n: ConvertedLayer(64, stored_bytes, False, layout) for n in range(4)})
-    few: dict[str, Any] = {"ram": "400MB", "prefill_chunk": 32, "readers": 2}
+    few: dict[str, Any] = {"ram": "410MB", "prefill_chunk": 32, "readers": 2}
     stored, narrow = (plan_of(model, cache_bits=b, **few) for b in ("stored", 3))
     assert narrow.slot_bytes[0] == align(3 * 2048 * 768 * 13 // 32)  # 3.25 bits a weight
     assert narrow.slots[0] > 1.2 * stored.slots[0]
     unchecked = plan_of(model, cache_bits=3, approx_check="off", **few)
     assert unchecked.buffer_bytes == 4 * stored_bytes
     assert narrow.buffer_bytes == (4 + SLOTS) * stored_bytes
-    assert sum(item.nbytes for item in narrow.items()) == narrow.peak_bytes <= 400_000_000
+    assert sum(item.nbytes for item in narrow.items()) == narrow.peak_bytes <= 410_000_000
     assert "at 3 bits" in "\n".join(narrow.lines())
     at = Rates(memory=1e9, disk=1e9)
     one, other = (forecast(plan, model, at) for plan in (stored, narrow))

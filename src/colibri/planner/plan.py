@@ -22,7 +22,7 @@ from colibri.words import count
 DEFAULT_CONTEXT = 8192
 SMALLEST_CHUNK, LARGEST_CHUNK = 32, 2048
 PAIR_BUFFER_BYTES = 64 * MB
-WORKING_BYTES = 6 * MB  # Python's own growth, thread stacks, load buffers
+WORKING_BYTES = 12 * MB  # Python's own growth, thread stacks, load buffers
 # Of a process with all of its libraries, a server's too: the same in every command, so that the
 # plan of one is the plan of all, unless whoever holds the model has taken more already.
 PROCESS_BYTES = 68 * MB
