@@ -86,6 +86,12 @@ def test_beside_the_talk_the_settings_leave_it_usable_and_stay(page: Page) -> No
     settings(page).wait_for(state="detached")
 
 
+def test_escape_closes_them_there_too(page: Page) -> None:
+    page.get_by_role("button", name="Settings", exact=True).click()
+    settings(page).get_by_role("button", name="Close settings").press("Escape")
+    settings(page).wait_for(state="detached")
+
+
 def test_a_model_is_offered_only_what_it_has(page: Page) -> None:
     """What was set for another model is kept, and not sent."""
     kept = {"thinking": "on", "effort": "high", "tools": "[{", "stop": ""}

@@ -14,7 +14,8 @@ export function useMedia(query) {
   return holds;
 }
 
-/** over: modal. Escape and a press beside it close it, the focus stays in it and goes back. */
+/** over: modal; a press beside it closes it, the focus stays in it and goes back. Escape closes it
+    either way. */
 export function Drawer({ label, name, over, onClose, children }) {
   const ref = useRef(null);
   // A layout effect: closed before its element is gone, the dialog gives the focus back.
@@ -31,9 +32,10 @@ export function Drawer({ label, name, over, onClose, children }) {
     event.preventDefault();
     onClose();
   };
+  const onKeyDown = (event) => !over && event.key === "Escape" && onClose();
   // Only what lies beside the inside is the dialog itself.
   const onClick = (event) => over && event.target === ref.current && onClose();
-  return html`<dialog class=${`drawer ${over ? "over" : ""}`} ref=${ref} aria-label=${label} onCancel=${onCancel} onClick=${onClick}>
+  return html`<dialog class=${`drawer ${over ? "over" : ""}`} ref=${ref} aria-label=${label} onCancel=${onCancel} onKeyDown=${onKeyDown} onClick=${onClick}>
     <div class=${name}>${children}</div>
   </dialog>`;
 }
