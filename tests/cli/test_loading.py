@@ -41,6 +41,8 @@ def test_the_line() -> None:
     assert load_line(1_000_000_000, 4_000_000_000, 10.0) == (
         "loading [#####---------------] 1.00 GB of 4.00 GB, about 30.0 s left"
     )
+    narrow = load_line(1_000_000_000, 4_000_000_000, 10.0, columns=50)
+    assert narrow == "loading 1.00 GB of 4.00 GB, about 30.0 s left"
 
 
 def test_a_terminal_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:

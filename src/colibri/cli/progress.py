@@ -79,7 +79,7 @@ def load_bar(quiet: bool) -> Iterator[OnLoad | None]:
 
     def on_load(done: int, total: int) -> None:
         if done < total:
-            line.update(lambda: load_line(done, total, time.monotonic() - begin))
+            line.update(lambda: load_line(done, total, time.monotonic() - begin, _columns()))
         else:
             line.close()
 
@@ -90,10 +90,12 @@ def load_bar(quiet: bool) -> Iterator[OnLoad | None]:
             line.close()
 
 
-def load_line(done: int, total: int, seconds: float) -> str:
+def load_line(done: int, total: int, seconds: float, columns: int = 80) -> str:
+    """The bar is left out where it would push the rest out of the line."""
     cells = _BAR_CELLS * done // total
     bar = "#" * cells + "-" * (_BAR_CELLS - cells)
-    text = f"loading [{bar}] {figures.size(done)} of {figures.size(total)}"
-    if not done:
-        return text
-    return f"{text}, about {figures.duration(seconds * (total - done) / done)} left"
+    text = f"{figures.size(done)} of {figures.size(total)}"
+    if done:
+        text += f", about {figures.duration(seconds * (total - done) / done)} left"
+    line = f"loading [{bar}] {text}"
+    return line if len(line) < columns else f"loading {text}"
