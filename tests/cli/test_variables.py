@@ -49,6 +49,16 @@ def test_an_error_names_the_variable_that_gave_the_path(
     assert result.err.endswith(f"(COLI_{name} says so)\n")
 
 
+def test_so_does_an_error_about_a_file_in_it(
+    coli: Coli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text("{")
+    monkeypatch.setenv("COLI_MODEL", str(tmp_path))
+    result = coli("run", "-q", "hi")
+    assert f"{tmp_path}/config.json" in result.err
+    assert result.err.endswith("(COLI_MODEL says so)\n")
+
+
 def test_an_error_names_the_line_that_gave_the_path(
     coli: Coli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -83,7 +83,9 @@ def test_an_adapter_is_said_to_be_one(
     if not with_config:
         (model / "config.json").unlink()
     assert app.run(["info", str(model)]) == 3
-    assert "a LoRA adapter of 'allenai/OLMoE', not a model" in capsys.readouterr().err
+    assert (
+        "an adapter of 'allenai/OLMoE' (LoRA or the like), not a model" in capsys.readouterr().err
+    )
     with pytest.raises(UnsupportedModelError, match="merge_and_unload"):
         LLM(model)
 

@@ -95,6 +95,9 @@ def test_a_download_without_a_snapshot(hub: Path) -> None:
 def test_what_is_not_there_says_how_to_get_it(hub: Path) -> None:
     with pytest.raises(ContainerError, match="`hf download Qwen/Qwen3-30B-A3B`"):
         located("Qwen/Qwen3-30B-A3B", environ(hub))
+    for address in ("https://huggingface.co/Qwen/Q3", Path("https://huggingface.co/Qwen/Q3/tree")):
+        with pytest.raises(ContainerError, match=r"an address.*`hf download Qwen/Q3`"):
+            located(address, environ(hub))
     # No name of the hub, and so a path that is not there.
     for name in ("models", "./a/b", "/a/b", "a/b/c", "~/models", "a\\b", "../b"):
         assert located(name, environ(hub)) == Path(name)

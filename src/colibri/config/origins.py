@@ -15,7 +15,7 @@ def origin_of(message: str, environ: Mapping[str, str]) -> str | None:
     """A person may have set it long ago and does not see it in the command. None: there is no such
     path in the message. Raises ConfigError where the sources themselves cannot be read."""
     for path, origin in _named(environ):
-        if re.search(rf"(?:^|: |['\"]){re.escape(path)}(?=[:'\"]|$)", message):
+        if re.search(rf"(?:^|: |['\"]){re.escape(path)}(?=[:/'\"]|$)", message):
             return None if message.startswith(origin) else origin
     return None
 

@@ -44,7 +44,7 @@ def refuse_foreign(directory: Path, names: Iterable[str]) -> None:
 
 
 def refuse_adapter(directory: Path, names: Iterable[str]) -> None:
-    """What was trained beside a model (LoRA) is only the difference to it."""
+    """What was trained beside a model (LoRA and its kind) is only the difference to it."""
     names = set(names)
     weights = [n for n in names if n.endswith(".safetensors") and not n.startswith("adapter_")]
     if _ADAPTER not in names or weights:
@@ -52,6 +52,7 @@ def refuse_adapter(directory: Path, names: Iterable[str]) -> None:
     base = read_json(directory / _ADAPTER).get("base_model_name_or_path")
     of = f" of {shown(base)}" if isinstance(base, str) and base else ""
     raise UnsupportedModelError(
-        f"{directory}: a LoRA adapter{of}, not a model; merge it into its base model (in PEFT: "
-        "merge_and_unload(), then save_pretrained()) and give the merged model's directory"
+        f"{directory}: an adapter{of} (LoRA or the like), not a model; merge it into its base "
+        "model (in PEFT: merge_and_unload(), then save_pretrained()) and give the merged model's "
+        "directory"
     )

@@ -19,6 +19,8 @@ _PREFIX = "models--"
 _SNAPSHOTS = "snapshots"
 _ID = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
 _COMMIT_BYTES = 200
+# A path has one slash where an address has two.
+_ADDRESS = re.compile(r"https?:/+(?:huggingface\.co/([\w.-]+/[\w.-]+))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ def located(name: str | Path, environ: Mapping[str, str]) -> Path:
     path = Path(name)
     if os.path.lexists(path):
         return _within(path)
+    if address := _ADDRESS.match(str(name)):
+        get = f"hf download {address[1]}" if address[1] else "a download"
+        raise ContainerError(
+            f"{name}: an address, and colibri downloads nothing itself; `{get}` puts a model here"
+        )
     if not _ID.fullmatch(str(name)):
         return path
     folder = hub_folder(environ)
