@@ -191,3 +191,15 @@ def test_info_names_a_built_in_template(coli: Any, tmp_path: Path) -> None:
     (path / "chat_template.jinja").unlink()
     said = "chat template built in for glm_moe_dsa, reasoning, tool calls (glm)"
     assert said in coli("info", str(path)).out
+
+
+def test_names_of_directories_do_not_reach_the_terminal_as_they_are(
+    coli: Any, tmp_path: Path
+) -> None:
+    target = tmp_path / "\x1b[31mred"
+    converted = coli("convert", str(tiny("olmoe")), str(target))
+    assert converted.code == 0
+    run = coli("run", "-m", str(target), "--ids", "1,2", "--max-tokens", "2")
+    for said in (converted.err, run.err):
+        assert "\x1b" not in said
+        assert "\ufffd[31mred" in said

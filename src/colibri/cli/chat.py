@@ -117,7 +117,7 @@ def _attached(url: str, api_key: str | None, *, quiet: bool) -> Backend:
 
     backend = Attached(Client(url, key_for(api_key, os.environ)))
     if not quiet:
-        terminal.say(terminal.harmless(backend.line))
+        terminal.say(backend.line)
     return backend
 
 

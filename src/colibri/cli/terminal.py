@@ -95,13 +95,14 @@ def harmless(text: str) -> str:
 
 
 def say(line: str) -> None:
-    """One line to stderr."""
-    _write_err(line + "\n")
+    """One line to stderr, harmless: the name of a file may be anything."""
+    _write_err(harmless(line) + "\n")
 
 
 def say_fact(line: str) -> None:
     """One line to stderr that nobody has to read; dim on a terminal."""
-    say(f"\x1b[2m{line}\x1b[22m" if has_colour(sys.stderr) else line)
+    text = harmless(line)
+    _write_err(f"\x1b[2m{text}\x1b[22m\n" if has_colour(sys.stderr) else f"{text}\n")
 
 
 def _write_err(text: str) -> None:

@@ -89,7 +89,7 @@ def _load(conversation: Conversation, text: str) -> None:
 
 def _system(conversation: Conversation, text: str) -> None:
     if not text:
-        terminal.say(terminal.harmless(conversation.system or "(no system message)"))
+        terminal.say(conversation.system or "(no system message)")
     else:
         conversation.instruct(None if text == "off" else text)
 
