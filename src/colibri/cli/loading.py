@@ -61,6 +61,7 @@ def load(config: EngineConfig, *, quiet: bool, verbose: bool = False, text: bool
     """The caller closes `llm`. verbose: the whole plan is shown. text: whether more than token ids
     is needed."""
     show_warnings()
+    logging.getLogger("colibri.prompts").setLevel(logging.ERROR if quiet else logging.NOTSET)
     from colibri.cli.paths import model_path
     from colibri.llm import LLM
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
 
 Prompt = str | Sequence[int]
 
-_log = logging.getLogger(__name__)
+# What is said of a prompt; a logger of its own, so that `coli run -q` can be without.
+prompts = logging.getLogger("colibri.prompts")
 
 _ONLY_CHATS = (
     "this model only chats, and what it makes of a text to go on with is no sense: use --chat (in "
@@ -92,7 +93,7 @@ class Asker:
         marks = self.need_tokenizer().special_ids
         if marks.isdisjoint(self.encode(prompt, add_special_tokens=False)):
             self._said_it_chats = True
-            _log.warning(_ONLY_CHATS)
+            prompts.warning(_ONLY_CHATS)
 
     def conversation(
         self, messages: Sequence[Message], params: SamplingParams | None, options: ChatOptions
