@@ -10,8 +10,7 @@
 namespace coli {
 
 struct ExpertTable {
-  bool packed;
-  int scheme;
+  Format format;
   int64_t hidden, inner, up_first;
   In<uint64_t, 2> parts;
   In<float, 2> multipliers;

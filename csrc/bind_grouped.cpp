@@ -48,7 +48,7 @@ GroupedAttention make_attention(int64_t layer, const Projections& qkv, const Pro
   keep_norm(k_norm, per_head ? dim : kv_heads * dim, a.k_norm, a.heads.k_norm);
   require(qkv.affine.size() == 3, "attention takes q, k and v");
   for (size_t i = 0; i < 3; i++)
-    require(rows_of(qkv.affine[i].weights) == (i ? a.kv_width() : a.q_rows()), "the projections do not fit the heads");
+    require(qkv.affine[i].weights.rows == (i ? a.kv_width() : a.q_rows()), "the projections do not fit the heads");
   only(o_proj, a.q_width(), qkv.cols(), "the output projection does not fit the heads and x");
   return a;
 }

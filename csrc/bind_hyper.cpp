@@ -18,9 +18,9 @@ HyperHandle make_hyper(const Matrix& fn, const In<float, 1>& base, const In<floa
                        int64_t iterations, float norm_eps, float eps) {
   require(streams >= 1 && streams <= kMaxStreams, "there must be 1 .. 8 streams");
   require(iterations >= 1, "there must be an iteration");
-  HyperShape s{streams, cols_of(fn.weights) / streams, iterations, norm_eps, eps};
-  require(s.n * streams == cols_of(fn.weights), "the inputs of fn must divide into the streams");
-  require(rows_of(fn.weights) == s.mixes() && (int64_t)base.shape(0) == s.mixes(), "fn and base must have a row a mix");
+  HyperShape s{streams, fn.weights.cols / streams, iterations, norm_eps, eps};
+  require(s.n * streams == fn.weights.cols, "the inputs of fn must divide into the streams");
+  require(fn.weights.rows == s.mixes() && (int64_t)base.shape(0) == s.mixes(), "fn and base must have a row a mix");
   require(scale.shape(0) == 3, "there must be a scale for each kind of mix");
   return {fn, base, scale, {s, fn.weights, base.data(), scale.data()}};
 }

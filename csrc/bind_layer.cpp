@@ -20,8 +20,8 @@ Projections make_projections(const std::vector<const Matrix*>& ws, const std::ve
   Projections p{{}, biases, {}, planes};
   for (size_t i = 0; i < ws.size(); i++) {
     p.matrices.push_back(*ws[i]);
-    require(cols_of(ws[i]->weights) == cols_of(ws[0]->weights), "the weights disagree on the number of inputs");
-    require(!biases[i] || (int64_t)biases[i]->shape(0) == rows_of(ws[i]->weights), "a bias must have its weight's rows");
+    require(ws[i]->weights.cols == ws[0]->weights.cols, "the weights disagree on the number of inputs");
+    require(!biases[i] || (int64_t)biases[i]->shape(0) == ws[i]->weights.rows, "a bias must have its weight's rows");
     p.affine.push_back({ws[i]->weights, biases[i] ? biases[i]->data() : nullptr});
   }
   return p;
@@ -31,7 +31,7 @@ std::vector<Output> outputs_of(const Projections& p, int64_t rows, const std::ve
   require(outs.size() == p.affine.size(), "there must be as many outs as weights");
   std::vector<Output> outputs;
   for (size_t i = 0; i < outs.size(); i++) {
-    require((int64_t)outs[i].shape(0) == rows && (int64_t)outs[i].shape(1) == rows_of(p.affine[i].weights),
+    require((int64_t)outs[i].shape(0) == rows && (int64_t)outs[i].shape(1) == p.affine[i].weights.rows,
             "out has the wrong shape");
     outputs.push_back({p.affine[i], outs[i].data()});
   }
@@ -59,10 +59,10 @@ void py_swiglu(const In<float, 2>& x, const Projections& gate_up, const Projecti
   require(limit > 0, "the limit must be positive");
   require(gate_up.affine.size() == 2 && gate_up.planes == down.planes, "swiglu takes gate and up, and down alike");
   const Affine &gate = gate_up.affine[0], &up = gate_up.affine[1];
-  require(rows_of(gate.weights) == rows_of(up.weights), "gate and up must have the same number of rows");
+  require(gate.weights.rows == up.weights.rows, "gate and up must have the same number of rows");
   require((int64_t)x.shape(1) == gate_up.cols(), "x and the weights disagree on the number of inputs");
   require(out.shape(0) == x.shape(0), "out has the wrong shape");
-  const Affine& last = only(down, rows_of(gate.weights), (int64_t)out.shape(1), "down does not fit gate and out");
+  const Affine& last = only(down, gate.weights.rows, (int64_t)out.shape(1), "down does not fit gate and out");
   Released released;
   swiglu(gate, up, last, limit, x.data(), (int64_t)x.shape(0), down.planes, out.data());
 }

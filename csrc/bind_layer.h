@@ -23,12 +23,12 @@ struct Projections {  // of one input, with what keeps their arrays alive
   std::vector<std::optional<In<float, 1>>> biases;
   std::vector<Affine> affine;
   int planes;
-  int64_t cols() const { return cols_of(affine[0].weights); }
+  int64_t cols() const { return affine[0].weights.cols; }
 };
 
 // The one of them; a call that takes a single matrix says which.
 inline const Affine& only(const Projections& p, int64_t inputs, int64_t outputs, const char* message) {
-  require(p.affine.size() == 1 && p.cols() == inputs && rows_of(p.affine[0].weights) == outputs, message);
+  require(p.affine.size() == 1 && p.cols() == inputs && p.affine[0].weights.rows == outputs, message);
   return p.affine[0];
 }
 

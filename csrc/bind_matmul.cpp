@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <tuple>
@@ -17,51 +18,45 @@ namespace {
 
 using Any = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;  // of any number of dimensions
 
-std::tuple<double, double, int64_t> py_pack(const AnyIn& w, int bits, float multiplier,
+Matrix make_matrix(int format, int64_t rows, int64_t cols, const std::vector<Bytes>& parts, float multiplier,
+                   int64_t first) {
+  return {weights_of(format_of(format), rows, cols, parts, multiplier, first), parts};
+}
+
+std::tuple<double, double, int64_t> py_pack(const Matrix& w, int code, float multiplier,
                                             const std::optional<Out<uint8_t, 1>>& out) {
-  DenseWeights d = dense_of(w);
-  Scheme scheme = scheme_of(bits);
-  require(scheme != Scheme::int3, "weights are packed to 4 or 8 bits, and narrowed to 3");
+  Format format = format_of(code);
+  require(w.weights.format <= Format::bf16, "only floats are packed");
+  require(format == Format::int4 || format == Format::int8, "weights are packed to int4 or int8, and narrowed to int3");
   require(multiplier > 0 && multiplier < __builtin_inff(), "multiplier must be positive and finite");
   if (out)
-    require((int64_t)out->shape(0) == ceil_div(d.rows, kRows) * block_bytes(scheme, d.cols), "out has the wrong size");
+    require((int64_t)out->shape(0) == part_bytes(format, 0, w.weights.rows, w.weights.cols, 0), "out has the wrong size");
   Released released;
-  ScaleRange r = pack(d.data, d.dtype, d.rows, d.cols, scheme, multiplier, out ? out->data() : nullptr);
+  ScaleRange r = pack(w.weights, format, multiplier, out ? out->data() : nullptr);
   return {r.smallest, r.largest, r.bad};
 }
 
-double py_narrow(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t cols, const Out<uint8_t, 1>& out) {
-  PackedWeights w = packed_of(data, bits, rows, cols, 1.f);
-  require(w.scheme != Scheme::int3, "the weights are at 3 bits already");
-  require((int64_t)out.shape(0) == ceil_div(rows, kRows) * block_bytes(Scheme::int3, cols), "out has the wrong size");
+double py_narrow(const Matrix& w, const Out<uint8_t, 1>& out) {
+  Format format = w.weights.format;
+  require(format == Format::int4 || format == Format::int8, "only int4 and int8 are narrowed");
+  require((int64_t)out.shape(0) == part_bytes(Format::int3, 0, w.weights.rows, w.weights.cols, 0), "out has the wrong size");
   Released released;
-  narrow(w.data, rows, cols, w.scheme, out.data());
-  return narrow_factor(w.scheme);
+  narrow(w.weights, out.data());
+  return narrow_factor(format);
 }
 
-Matrix packed_matrix(const In<uint8_t, 1>& data, int bits, int64_t rows, int64_t cols, float multiplier) {
-  return {packed_of(data, bits, rows, cols, multiplier), data};
-}
-
-Matrix dense_matrix(const AnyIn& w) { return {dense_of(w), w}; }
-
-Matrix fp8_matrix(const In<uint8_t, 2>& codes, const AnyIn& scales, int64_t first) {
-  return {fp8_of(codes, scales, first), codes, scales};
-}
-
-int64_t py_decode_fp8(const Matrix& w, const std::optional<Out<float, 2>>& out) {
-  auto* dense = std::get_if<DenseWeights>(&w.weights);
-  require(dense && is_e4m3(dense->dtype), "the weights are not fp8");
-  if (out) require((int64_t)out->shape(0) == dense->rows && (int64_t)out->shape(1) == dense->cols, "out has the wrong shape");
+int64_t py_decode(const Matrix& w, const std::optional<Out<float, 2>>& out) {
+  if (out)
+    require((int64_t)out->shape(0) == w.weights.rows && (int64_t)out->shape(1) == w.weights.cols, "out has the wrong shape");
   Released released;
-  return decode_fp8(*dense, out ? out->data() : nullptr);
+  return decode(w.weights, out ? out->data() : nullptr);
 }
 
 Product product_of(const Matrix& w, const Any& x, int64_t heads, const Out<float, 2>& y) {
-  int64_t rows = rows_of(w.weights);
-  require((int64_t)x.shape(x.ndim() - 1) == cols_of(w.weights), "x and the weights disagree on the number of inputs");
+  int64_t rows = w.weights.rows;
+  require((int64_t)x.shape(x.ndim() - 1) == w.weights.cols, "x and the weights disagree on the number of inputs");
   require(heads > 0 && rows % heads == 0, "the rows of the weights must be a multiple of the heads");
-  require(heads == 1 || !is_packed(w.weights) || rows / heads % kRows == 0,
+  require(heads == 1 || !is_packed(w.weights.format) || rows / heads % kRows == 0,
           "packed heads must have a multiple of 16 rows");
   require(y.shape(0) == x.shape(0) && (int64_t)y.shape(1) == rows, "out has the wrong shape");
   return {w.weights, y.data()};
@@ -87,8 +82,8 @@ void py_matmul_heads(const Any& x, const Matrix& w, int planes, const Out<float,
 }
 
 void py_embed(const In<int64_t, 1>& ids, const Matrix& w, const Out<float, 2>& y) {
-  int64_t rows = rows_of(w.weights);
-  require(y.shape(0) == ids.shape(0) && (int64_t)y.shape(1) == cols_of(w.weights), "out has the wrong shape");
+  int64_t rows = w.weights.rows;
+  require(y.shape(0) == ids.shape(0) && (int64_t)y.shape(1) == w.weights.cols, "out has the wrong shape");
   for (size_t i = 0; i < ids.shape(0); i++)
     if (int64_t id = ids.data()[i]; id < 0 || id >= rows)
       throw nb::index_error(("id " + std::to_string(id) + " is outside 0.." + std::to_string(rows - 1)).c_str());
@@ -100,15 +95,11 @@ void py_embed(const In<int64_t, 1>& ids, const Matrix& w, const Out<float, 2>& y
 
 void bind_matmul(nb::module_& m) {
   nb::class_<Matrix>(m, "Matrix");
-  m.def("pack", &py_pack, nb::arg("w").noconvert(), nb::arg("bits"), nb::arg("multiplier"),
-        nb::arg("out").noconvert().none());
-  m.def("narrow", &py_narrow, nb::arg("data").noconvert(), nb::arg("bits"), nb::arg("rows"), nb::arg("cols"),
-        nb::arg("out").noconvert());
-  m.def("packed_matrix", &packed_matrix, nb::arg("data").noconvert(), nb::arg("bits"), nb::arg("rows"),
-        nb::arg("cols"), nb::arg("multiplier"));
-  m.def("dense_matrix", &dense_matrix, nb::arg("w").noconvert());
-  m.def("fp8_matrix", &fp8_matrix, nb::arg("codes").noconvert(), nb::arg("scales").noconvert(), nb::arg("first"));
-  m.def("decode_fp8", &py_decode_fp8, nb::arg("w"), nb::arg("out").noconvert().none());
+  m.def("matrix", &make_matrix, nb::arg("format"), nb::arg("rows"), nb::arg("cols"), nb::arg("parts").noconvert(),
+        nb::arg("multiplier"), nb::arg("first"));
+  m.def("pack", &py_pack, nb::arg("w"), nb::arg("format"), nb::arg("multiplier"), nb::arg("out").noconvert().none());
+  m.def("narrow", &py_narrow, nb::arg("w"), nb::arg("out").noconvert());
+  m.def("decode", &py_decode, nb::arg("w"), nb::arg("out").noconvert().none());
   m.def("matmul", &py_matmul, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"), nb::arg("out").noconvert());
   m.def("matmul_heads", &py_matmul_heads, nb::arg("x").noconvert(), nb::arg("w"), nb::arg("planes"),
         nb::arg("out").noconvert());

@@ -14,14 +14,13 @@ void run_experts(const ExpertTable& table, const Named& call, Pairs& pairs, cons
   pairs.build(call.ids, call.weights, call.tokens, call.k, table.parts.data(), (int64_t)table.parts.shape(1),
               table.multipliers.data(), some);
   MoeArgs a{};
-  a.scheme = table.scheme, a.hidden = table.hidden, a.inner = table.inner, a.limit = call.limit;
+  a.format = table.format, a.hidden = table.hidden, a.inner = table.inner, a.limit = call.limit;
   a.parts = pairs.parts.data(), a.multipliers = pairs.multipliers.data();
   a.scales = pairs.scales.data(), a.up_first = table.up_first;
   a.pair_start = pairs.start.data(), a.pair_row = pairs.row.data(), a.pair_weight = pairs.weight.data();
   a.pair_out = by_pair ? pairs.place.data() : nullptr;
   a.y = y, a.x = call.x;
-  if (table.packed) moe_packed(a, call.x, call.tokens, pairs.experts(), pairs.size(), table.planes);
-  else moe_dense(a, pairs.experts(), pairs.size());
+  moe(a, call.tokens, pairs.experts(), pairs.size(), table.planes);
 }
 
 int64_t run_all_experts(const ExpertTable& table, const Named& call, float* y) {
@@ -33,19 +32,16 @@ int64_t run_all_experts(const ExpertTable& table, const Named& call, float* y) {
 
 namespace {
 
-ExpertTable make_expert_table(bool packed, int scheme, int64_t hidden, int64_t inner, int64_t up_first,
-                              const In<uint64_t, 2>& parts, const In<float, 2>& multipliers, const In<bool, 1>& at_hand,
-                              int planes) {
-  if (packed) scheme_of(scheme);
-  else require(scheme >= 0 && scheme <= 5, "unknown dense type");
-  bool fp8 = !packed && is_e4m3((Dtype)scheme);
+ExpertTable make_expert_table(int code, int64_t hidden, int64_t inner, int64_t up_first, const In<uint64_t, 2>& parts,
+                              const In<float, 2>& multipliers, const In<bool, 1>& at_hand, int planes) {
+  Format format = format_of(code);
   require(planes == 1 || planes == 2, "planes must be 1 or 2");
   require(hidden > 0 && inner > 0, "hidden and inner must be positive");
-  require(parts.shape(1) == (fp8 ? 6 : 3), "parts must be [experts, 3], of fp8 [experts, 6]");
+  require((int)parts.shape(1) == 3 * parts_of(format), "parts must be [experts, 3], with scales [experts, 6]");
   require(multipliers.shape(0) == parts.shape(0) && multipliers.shape(1) == 3, "mults must be [experts, 3]");
   require(at_hand.shape(0) == parts.shape(0), "at_hand must be [experts]");
   require(up_first >= 0 && up_first < kScaled, "the first row of up must be within a block of 128");
-  return {packed, scheme, hidden, inner, up_first, parts, multipliers, at_hand, planes};
+  return {format, hidden, inner, up_first, parts, multipliers, at_hand, planes};
 }
 
 Named named_of(const ExpertTable& table, const In<int32_t, 2>& ids, const In<float, 2>& weights, const In<float, 2>& x,
@@ -112,7 +108,7 @@ void py_combine(const In<float, 2>& pairs, const In<int32_t, 2>& ids, const In<f
 
 void bind_moe(nb::module_& m) {
   nb::class_<ExpertTable>(m, "ExpertTable");
-  m.def("expert_table", &make_expert_table, nb::arg("packed"), nb::arg("scheme"), nb::arg("hidden"), nb::arg("inner"),
+  m.def("expert_table", &make_expert_table, nb::arg("format"), nb::arg("hidden"), nb::arg("inner"),
         nb::arg("up_first"), nb::arg("parts").noconvert(), nb::arg("multipliers").noconvert(),
         nb::arg("at_hand").noconvert(), nb::arg("planes"));
   m.def("moe_all", &py_moe_all, nb::arg("table"), nb::arg("topk_ids").noconvert(), nb::arg("topk_weights").noconvert(),

@@ -1,8 +1,5 @@
-// Products with bf16, fp16 and fp32 weights and fp32 activations (of e4m3: fp8.cpp). One output element is a sum in 16
-// lanes: lane l adds elements l, l + 16, ... ascending with fused multiply-adds (the tail padded with zeros), then
-// reduce_add.
-#include "fp8.h"
-#include "quantize.h"
+// bf16, fp16 and fp32 weights.
+#include "dense.h"
 
 namespace coli::COLI_PATH {
 namespace {
@@ -66,109 +63,40 @@ template <class W> void tokens_of(const uint8_t* w, int64_t cols, int rows, cons
     }
 }
 
-// put(token, row, value) for rows [row0, row1) and tokens [t0, t1), x_of(token) = its activations;
-// multiply(row, rows, activations, tokens, out) does up to kTileRows x Tokens of them.
-template <int Tokens, class X, class Put, class Multiply>
-void tiles(int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put, Multiply multiply) {
-  for (int64_t row = row0; row < row1; row += kTileRows) {
-    int rows = (int)(row1 - row < kTileRows ? row1 - row : kTileRows);
-    for (int64_t t = t0; t < t1; t += Tokens) {
-      int tokens = (int)(t1 - t < Tokens ? t1 - t : Tokens);
-      const float* x[Tokens];
-      for (int i = 0; i < tokens; i++) x[i] = x_of(t + i);
-      float out[Tokens][kTileRows];
-      multiply(row, rows, x, tokens, out);
-      for (int i = 0; i < tokens; i++)
-        for (int r = 0; r < rows; r++) put(t + i, row + r, out[i][r]);
-    }
-  }
+// The first of n floats that is not finite, or -1.
+int first_bad(const float* x, int n) {
+  for (int i = 0; i < n; i++)
+    if (!__builtin_isfinite(x[i])) return i;
+  return -1;
 }
 
-template <class W, class X, class Put>
-void product_as(const DenseWeights& w, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {
-  tiles<kTileTokens>(row0, row1, t0, t1, x_of, put, [&](int64_t row, int rows, auto* x, int tokens, auto* out) {
+template <class W> struct Floats {
+  static constexpr int kTokens = kTileTokens;
+
+  static void multiply(const Weights& w, int64_t row, int rows, const float* const* x, int tokens,
+                       float (*out)[kTileRows]) {
     tokens_of<W>(w.data + row * w.cols * W::kBytes, w.cols, rows, x, tokens, out);
-  });
-}
-
-template <class X, class Put>
-void product(const DenseWeights& w, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {
-  if (w.dtype == Dtype::f32) product_as<F32>(w, row0, row1, t0, t1, x_of, put);
-  else if (w.dtype == Dtype::f16) product_as<F16>(w, row0, row1, t0, t1, x_of, put);
-  else if (w.dtype == Dtype::bf16) product_as<BF16>(w, row0, row1, t0, t1, x_of, put);
-  else
-    tiles<kFp8Tokens>(row0, row1, t0, t1, x_of, put, [&](int64_t row, int rows, auto* x, int tokens, auto* out) {
-      fp8_tile(w, row, rows, x, tokens, out);
-    });
-}
-
-void matmul(const DenseWeights& w, const float* x, const Part& part, float* y) {
-  product(w, part.row0, part.row1, part.t0, part.t1,
-          [&](int64_t t) { return x + (t * part.token_step + part.token_first) * w.cols; },
-          [&](int64_t t, int64_t row, float v) { y[t * w.rows + row] = v; });
-}
-
-// Gate (0), up (1) or down (2) of an expert.
-DenseWeights part_of(const MoeArgs& a, int64_t expert, int i) {
-  DenseWeights w{(const uint8_t*)a.parts[3 * expert + i], (Dtype)a.scheme, a.inner, a.hidden};
-  if (i == 2) w.rows = a.hidden, w.cols = a.inner;
-  if (is_e4m3(w.dtype)) w.scales = {(const uint8_t*)a.scales[3 * expert + i], i == 1 ? a.up_first : 0};
-  return w;
-}
-
-void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
-  constexpr int kPairs = 16;  // at a time
-  int64_t row0 = group * 64, row1 = row0 + 64 < a.inner ? row0 + 64 : a.inner;
-  DenseWeights gates = part_of(a, expert, 0), ups = part_of(a, expert, 1);
-  auto x_of = [&](int64_t p) { return a.x + a.pair_row[p] * a.hidden; };
-  for (int64_t p = a.pair_start[expert], end = a.pair_start[expert + 1]; p < end; p += kPairs) {
-    int64_t stop = p + kPairs < end ? p + kPairs : end;
-    alignas(64) float gate[kPairs][64], up[kPairs][64];
-    product(gates, row0, row1, p, stop, x_of, [&](int64_t t, int64_t row, float v) { gate[t - p][row - row0] = v; });
-    product(ups, row0, row1, p, stop, x_of, [&](int64_t t, int64_t row, float v) { up[t - p][row - row0] = v; });
-    for (int64_t t = p; t < stop; t++)
-      for (int64_t row = row0; row < row1; row += 16) {
-        int n = (int)(row1 - row < 16 ? row1 - row : 16);
-        f32x16 g = load_n(gate[t - p] + (row - row0), n), u = load_n(up[t - p] + (row - row0), n);
-        store_n(a.inner_f32 + t * a.inner + row, swiglu(g, u, set1(a.limit)), n);
-      }
   }
-}
 
-COLI_INLINE float fma_one(float a, float b, float c) {
-  float out[1];
-  store_first(out, fma(set1(a), set1(b), set1(c)), 1);
-  return out[0];
-}
-
-void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
-  DenseWeights w = part_of(a, expert, 2);
-  int64_t row1 = block1 * kRows < a.hidden ? block1 * kRows : a.hidden;
-  product(w, block0 * kRows, row1, a.pair_start[expert], a.pair_start[expert + 1],
-          [&](int64_t p) { return a.inner_f32 + p * a.inner; },
-          [&](int64_t p, int64_t row, float v) {
-            if (a.pair_out) a.y[a.pair_out[p] * a.hidden + row] = v;
-            else {
-              float* y = a.y + a.pair_row[p] * a.hidden + row;
-              *y = fma_one(a.pair_weight[p], v, *y);
-            }
-          });
-}
-
-// One row: y += the sum over j ascending of weights[j] * pairs[order[j]], skipping -1.
-void combine(const float* pairs, const int64_t* order, const float* weights, int64_t k, int64_t cols, float* y) {
-  for (int64_t c = 0; c < cols; c += 16) {
-    int n = (int)(cols - c < 16 ? cols - c : 16);
-    f32x16 acc = load_n(y + c, n);
-    for (int64_t j = 0; j < k; j++)
-      if (order[j] >= 0) acc = fma(set1(weights[j]), load_n(pairs + order[j] * cols + c, n), acc);
-    store_n(y + c, acc, n);
+  static int64_t row(const Weights& w, int64_t row, float* out) {
+    const uint8_t* p = w.data + row * w.cols * W::kBytes;
+    int64_t bad = -1;
+    for (int64_t c = 0; c < w.cols; c += 16) {
+      int n = (int)(w.cols - c < 16 ? w.cols - c : 16);
+      alignas(64) float some[16];
+      store(some, n == 16 ? W::get(p + c * W::kBytes) : first<W>(p + c * W::kBytes, n));
+      if (bad < 0)
+        if (int at = first_bad(some, n); at >= 0) bad = c + at;
+      if (out) std::memcpy(out + c, some, sizeof(float) * (size_t)n);
+    }
+    return bad;
   }
-}
+};
 
 }  // namespace
 
-extern const DenseKernels dense_kernels;
-const DenseKernels dense_kernels{matmul, gate_up, down, combine};
+extern const FormatKernels f32_kernels, f16_kernels, bf16_kernels;
+const FormatKernels f32_kernels = kDense<Floats<F32>>, f16_kernels = kDense<Floats<F16>>,
+                    bf16_kernels = kDense<Floats<BF16>>;
 
 }  // namespace coli::COLI_PATH

@@ -1,7 +1,7 @@
 // Products with e4m3 weights, where they lie. A weight is code x scale, rounded to fp32; from there on order and bits are
-// those of fp32 weights (dense.cpp). A block of 128 is a whole number of steps of 16 lanes, so each step has one scale.
+// those of fp32 weights (dense.h). A block of 128 is a whole number of steps of 16 lanes, so each step has one scale.
 // One token: decoded in registers. More: 128 columns of a tile's rows are decoded once and multiplied with each.
-#include "fp8.h"
+#include "dense.h"
 
 #include <cstring>
 
@@ -10,10 +10,12 @@
 namespace coli::COLI_PATH {
 namespace {
 
-COLI_INLINE float scale_at(const uint8_t* p, Dtype dtype) {
+constexpr int kTokens = 16;  // that take turns with weights once decoded
+
+COLI_INLINE float scale_at(const uint8_t* p, Format format) {
   uint32_t bits = *p;
-  if (dtype == Dtype::e4m3) std::memcpy(&bits, p, 4);
-  else if (dtype == Dtype::e4m3_bf16) bits = (bits | (uint32_t)p[1] << 8) << 16;
+  if (format == Format::e4m3) std::memcpy(&bits, p, 4);
+  else if (format == Format::e4m3_bf16) bits = (bits | (uint32_t)p[1] << 8) << 16;
   else bits = bits == 255 ? 0x7fc00000u : bits ? bits << 23 : 0x400000u;
   float s;
   std::memcpy(&s, &bits, 4);
@@ -23,12 +25,12 @@ COLI_INLINE float scale_at(const uint8_t* p, Dtype dtype) {
 // A row of weights, 128 at most of them at a time.
 struct Row {
   const uint8_t *codes, *scales;
-  Dtype dtype;
+  Format format;
   NanCodes nan;
 
   // Times 256, as e4m3_256th wants it: infinite from 2^120 on.
   __attribute__((always_inline)) f32x16 scale(int64_t k) const {
-    return set1(scale_at(scales + k / kScaled * scale_bytes(dtype), dtype) * 256.f);
+    return set1(scale_at(scales + k / kScaled * scale_bytes(format), format) * 256.f);
   }
   // Looks for NaN among the n codes from k on.
   __attribute__((always_inline)) void see(int64_t k, int n) {
@@ -41,9 +43,9 @@ struct Row {
   }
 };
 
-Row row_of(const DenseWeights& w, int64_t row) {
+Row row_of(const Weights& w, int64_t row) {
   int64_t scales = (w.scales.first + row) / kScaled * ceil_div(w.cols, kScaled);
-  return {w.data + row * w.cols, w.scales.data + scales * scale_bytes(w.dtype), w.dtype, {}};
+  return {w.data + row * w.cols, w.scales.data + scales * scale_bytes(w.format), w.format, {}};
 }
 
 // The first n <= 16, zeros after.
@@ -122,7 +124,7 @@ template <int Rows, int Tokens> void add_block(const Block& w, int n, const floa
 template <int Rows> void many_tokens(Row* rows, int64_t cols, const float* const* x, int tokens,
                                      float (*out)[kTileRows]) {
   alignas(64) Block block;
-  Sums sums[kFp8Tokens];
+  Sums sums[kTokens];
   for (int t = 0; t < tokens; t++)
     for (int r = 0; r < Rows; r++) sums[t][r] = zero();
   for (int64_t k = 0; k < cols; k += kScaled) {
@@ -135,7 +137,7 @@ template <int Rows> void many_tokens(Row* rows, int64_t cols, const float* const
     for (int r = 0; r < Rows; r++) out[t][r] = or_nan(reduce_add(sums[t][r]), rows[r]);
 }
 
-template <int Rows> void tile(const DenseWeights& w, int64_t row, const float* const* x, int tokens,
+template <int Rows> void tile(const Weights& w, int64_t row, const float* const* x, int tokens,
                               float (*out)[kTileRows]) {
   Row rows[Rows];
   for (int r = 0; r < Rows; r++) rows[r] = row_of(w, row + r);
@@ -160,7 +162,7 @@ int64_t first_bad(const uint8_t* codes, int n, float* block) {
   return bad;
 }
 
-int64_t decode_row(const DenseWeights& w, int64_t at, float* out) {
+int64_t decode_row(const Weights& w, int64_t at, float* out) {
   Row row = row_of(w, at);
   int64_t bad = -1;
   for (int64_t k = 0; k < w.cols; k += kScaled) {
@@ -176,19 +178,25 @@ int64_t decode_row(const DenseWeights& w, int64_t at, float* out) {
   return bad;
 }
 
+struct E4m3 {
+  static constexpr int kTokens = ::coli::COLI_PATH::kTokens;
+
+  static void multiply(const Weights& w, int64_t row, int rows, const float* const* x, int tokens,
+                       float (*out)[kTileRows]) {
+    if (rows == kTileRows) return tile<kTileRows>(w, row, x, tokens, out);
+    for (int r = 0; r < rows; r++) {
+      float one[kTokens][kTileRows];
+      tile<1>(w, row + r, x, tokens, one);
+      for (int t = 0; t < tokens; t++) out[t][r] = one[t][0];
+    }
+  }
+
+  static int64_t row(const Weights& w, int64_t row, float* out) { return decode_row(w, row, out); }
+};
+
 }  // namespace
 
-void fp8_tile(const DenseWeights& w, int64_t row, int rows, const float* const* x, int tokens,
-              float (*out)[kTileRows]) {
-  if (rows == kTileRows) return tile<kTileRows>(w, row, x, tokens, out);
-  for (int r = 0; r < rows; r++) {
-    float one[kFp8Tokens][kTileRows];
-    tile<1>(w, row + r, x, tokens, one);
-    for (int t = 0; t < tokens; t++) out[t][r] = one[t][0];
-  }
-}
-
-extern const Fp8Kernels fp8_kernels;
-const Fp8Kernels fp8_kernels{decode_row};
+extern const FormatKernels e4m3_kernels;
+const FormatKernels e4m3_kernels = kDense<E4m3>;
 
 }  // namespace coli::COLI_PATH

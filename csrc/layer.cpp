@@ -57,12 +57,12 @@ void project(std::span<const Output> outputs, const float* x, int64_t rows, int 
   for (const Output& out : outputs) products.push_back({out.of.weights, out.y});
   matmul(products, x, rows, 1, planes);
   for (const Output& out : outputs)
-    if (out.of.bias) add_bias(out.y, out.of.bias, rows, rows_of(out.of.weights));
+    if (out.of.bias) add_bias(out.y, out.of.bias, rows, out.of.weights.rows);
 }
 
 void swiglu(const Affine& gate, const Affine& up, const Affine& down, float limit, const float* x, int64_t rows,
             int planes, float* out) {
-  int64_t inner = rows_of(gate.weights);
+  int64_t inner = gate.weights.rows;
   Scratch<2> scratch(2 * rows * inner * (int64_t)sizeof(float));
   float *g = (float*)(void*)scratch.data(), *u = g + rows * inner;
   Output both[] = {{gate, g}, {up, u}}, last[] = {{down, out}};

@@ -18,7 +18,7 @@ class Split {
  public:
   // blocks: of 16 rows, over all products that are shared out together.
   Split(const Product& p, int64_t heads, int64_t tokens, int planes, int64_t blocks)
-      : heads_(heads), tokens_(tokens), per_head_(rows_of(p.weights) / heads) {
+      : heads_(heads), tokens_(tokens), per_head_(p.weights.rows / heads) {
     some_ = std::clamp<int64_t>(blocks / (4 * num_threads()), 1, 16) * kRows;
     few_ = std::max<int64_t>(kPartBytes / token_bytes(p.weights, planes) / 8, 1) * 8;
     row_chunks_ = ceil_div(per_head_, some_);
@@ -34,84 +34,79 @@ class Split {
 
  private:
   static int64_t token_bytes(const Weights& w, int planes) {
-    return is_packed(w) ? planes * activation_stride(groups_of(cols_of(w))) : cols_of(w) * 4;
+    return kernels_of(w.format).quantized ? planes * activation_stride(groups_of(w.cols)) : w.cols * 4;
   }
   int64_t heads_, tokens_, per_head_, some_, few_, row_chunks_, token_chunks_;
 };
 
-// Room for x [inputs, cols] in planes, filled in if any of the products needs it.
-Activations quantized(std::span<const Product> products, const float* x, int64_t inputs, int planes,
-                      Scratch<0>& scratch) {
-  int64_t cols = cols_of(products[0].weights), groups = groups_of(cols);
-  Activations q{scratch.data(), groups, activation_stride(groups), planes};
-  if (std::none_of(products.begin(), products.end(), [](const Product& p) { return is_packed(p.weights); })) return q;
-  const PackedKernels& kernels = COLI_PICK(packed_kernels);
-  auto task = [&](int64_t begin, int64_t end) { kernels.quantize(x, cols, q, begin, end); };
-  parallel_for(inputs, std::max<int64_t>(1, 32768 / cols), std::cref(task));
-  return q;
+void quantize(const float* x, int64_t rows, int64_t cols, const Activations& out) {
+  const InputKernels& kernels = COLI_PICK(input_kernels);
+  auto task = [&](int64_t begin, int64_t end) { kernels.quantize(x, cols, out, begin, end); };
+  parallel_for(rows, std::max<int64_t>(1, 32768 / cols), std::cref(task));
 }
 
 }  // namespace
 
-ScaleRange pack(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
-                uint8_t* out) {
+const FormatKernels& kernels_of(Format f) { return *COLI_PICK(format_kernels)[(int)f]; }
+
+ScaleRange pack(const Weights& w, Format format, float multiplier, uint8_t* out) {
   const PackKernels& kernels = COLI_PICK(pack_kernels);
   ScaleRange total{__builtin_inff(), 0.f, -1};
   std::mutex mutex;
-  int64_t row_bytes = cols * element_bytes(dtype), size = block_bytes(scheme, cols);
+  int64_t size = block_bytes(format, w.cols);
   auto task = [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; b++) {
       int64_t row = b * kRows;
-      ScaleRange r = kernels.pack_block(w + row * row_bytes, dtype, std::min<int64_t>(kRows, rows - row), cols, scheme,
-                                        multiplier, out ? out + b * size : nullptr);
+      ScaleRange r = kernels.pack_block(w, row, std::min<int64_t>(kRows, w.rows - row), format, multiplier,
+                                        out ? out + b * size : nullptr);
       std::lock_guard<std::mutex> lock(mutex);
       total.smallest = std::min(total.smallest, r.smallest);
       total.largest = std::max(total.largest, r.largest);
-      int64_t bad = r.bad < 0 ? -1 : row * cols + r.bad;
+      int64_t bad = r.bad < 0 ? -1 : row * w.cols + r.bad;
       if (bad >= 0 && (total.bad < 0 || bad < total.bad)) total.bad = bad;
     }
   };
-  parallel_for(ceil_div(rows, kRows), 1, std::cref(task));
+  parallel_for(ceil_div(w.rows, kRows), 1, std::cref(task));
   return total;
 }
 
-void narrow(const uint8_t* blocks, int64_t rows, int64_t cols, Scheme scheme, uint8_t* out) {
+void narrow(const Weights& w, uint8_t* out) {
   const NarrowKernels& kernels = COLI_PICK(narrow_kernels);
-  int64_t from = block_bytes(scheme, cols), to = block_bytes(Scheme::int3, cols);
+  int64_t from = block_bytes(w.format, w.cols), to = block_bytes(Format::int3, w.cols);
   auto task = [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; b++) kernels.narrow_block(blocks + b * from, scheme, cols, out + b * to);
+    for (int64_t b = begin; b < end; b++) kernels.narrow_block(w.data + b * from, w.format, w.cols, out + b * to);
   };
-  parallel_for(ceil_div(rows, kRows), std::max<int64_t>(1, 65536 / from), std::cref(task));
+  parallel_for(ceil_div(w.rows, kRows), std::max<int64_t>(1, 65536 / from), std::cref(task));
 }
 
 void matmul(std::span<const Product> products, const float* x, int64_t tokens, int64_t heads, int planes) {
-  const PackedKernels& packed = COLI_PICK(packed_kernels);
-  const DenseKernels& dense = COLI_PICK(dense_kernels);
-  int64_t blocks = 0, parts = 0, bytes = 0;
+  int64_t blocks = 0, parts = 0, cols = products[0].weights.cols, groups = groups_of(cols);
+  bool quantized = false;
   for (const Product& p : products) {
-    blocks += heads * ceil_div(rows_of(p.weights) / heads, kRows);
-    if (is_packed(p.weights)) bytes = tokens * heads * planes * activation_stride(groups_of(cols_of(p.weights)));
+    blocks += heads * ceil_div(p.weights.rows / heads, kRows);
+    quantized = quantized || kernels_of(p.weights.format).quantized;
   }
   std::vector<Split> splits;
   splits.reserve(products.size());
   for (const Product& p : products) parts += splits.emplace_back(p, heads, tokens, planes, blocks).parts();
-  Scratch<0> scratch(bytes);
-  Activations q = quantized(products, x, tokens * heads, planes, scratch);
+  int64_t stride = activation_stride(groups);
+  Scratch<0> scratch(quantized ? tokens * heads * planes * stride : 0);
+  Inputs inputs{x, {scratch.data(), groups, stride, planes}};
+  if (quantized) quantize(x, tokens * heads, cols, inputs.q);
   auto task = [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; n++) {
       size_t at = 0;
       int64_t i = n;
       while (i >= splits[at].parts()) i -= splits[at++].parts();
       const Product& p = products[at];
-      if (auto* w = std::get_if<PackedWeights>(&p.weights)) packed.matmul(*w, q, splits[at].part(i), p.y);
-      else dense.matmul(std::get<DenseWeights>(p.weights), x, splits[at].part(i), p.y);
+      kernels_of(p.weights.format).matmul(p.weights, inputs, splits[at].part(i), p.y);
     }
   };
   parallel_for(parts, 1, std::cref(task));
 }
 
-int64_t decode_fp8(const DenseWeights& w, float* out) {
-  const Fp8Kernels& kernels = COLI_PICK(fp8_kernels);
+int64_t decode(const Weights& w, float* out) {
+  const FormatKernels& kernels = kernels_of(w.format);
   int64_t bad = -1;
   std::mutex mutex;
   auto task = [&](int64_t begin, int64_t end) {
@@ -127,18 +122,10 @@ int64_t decode_fp8(const DenseWeights& w, float* out) {
   return bad;
 }
 
-void embed(const Weights& weights, const int64_t* ids, int64_t count, float* y) {
-  const PackKernels& kernels = COLI_PICK(pack_kernels);
-  const Fp8Kernels& fp8 = COLI_PICK(fp8_kernels);
-  auto* packed = std::get_if<PackedWeights>(&weights);
-  auto* dense = std::get_if<DenseWeights>(&weights);
-  int64_t cols = cols_of(weights);
+void embed(const Weights& w, const int64_t* ids, int64_t count, float* y) {
+  const FormatKernels& kernels = kernels_of(w.format);
   auto task = [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++) {
-      if (packed) kernels.unpack_row(*packed, ids[t], y + t * cols);
-      else if (is_e4m3(dense->dtype)) fp8.row(*dense, ids[t], y + t * cols);
-      else kernels.dense_row(*dense, ids[t], y + t * cols);
-    }
+    for (int64_t t = begin; t < end; t++) kernels.row(w, ids[t], y + t * w.cols);
   };
   parallel_for(count, 16, std::cref(task));
 }

@@ -73,17 +73,17 @@ COLI_INLINE void narrow_int8(const uint8_t* group, uint8_t* out, uint16_t scales
   for (int r = 0; r < kRows; r++) scales[r] = (uint16_t)(scales[r] ^ (mirror[4 * r] & 0x80) << 8);
 }
 
-void narrow_block(const uint8_t* block, Scheme scheme, int64_t cols, uint8_t* out) {
-  int64_t groups = groups_of(cols), from = group_bytes(scheme), to = group_bytes(Scheme::int3);
+void narrow_block(const uint8_t* block, Format format, int64_t cols, uint8_t* out) {
+  int64_t groups = groups_of(cols), from = group_bytes(format), to = group_bytes(Format::int3);
   for (int64_t g = 0; g < groups; g++) {
     uint16_t scales[kRows];
     std::memcpy(scales, block + groups * from + g * sizeof scales, sizeof scales);
-    if (scheme == Scheme::int4) narrow_codes(block + g * from, out + g * to);
+    if (format == Format::int4) narrow_codes(block + g * from, out + g * to);
     else narrow_int8(block + g * from, out + g * to, scales);
     std::memcpy(out + groups * to + g * sizeof scales, scales, sizeof scales);
   }
   int64_t used = groups * (to + 2 * kRows);
-  std::memset(out + used, 0, (size_t)(block_bytes(Scheme::int3, cols) - used));
+  std::memset(out + used, 0, (size_t)(block_bytes(Format::int3, cols) - used));
 }
 
 }  // namespace

@@ -1,24 +1,24 @@
-// Quantisation of weights into r16-v1 blocks and back. All in fp32, rounding to nearest even.
+// Quantisation of weights into r16-v1 blocks. All in fp32, rounding to nearest even.
 #include "quantize.h"
 
 namespace coli::COLI_PATH {
 namespace {
 
-COLI_INLINE f32x16 load_as(const uint8_t* p, Dtype dtype) {
-  return dtype == Dtype::f32 ? load((const float*)(const void*)p) : dtype == Dtype::f16 ? load_f16(p) : load_bf16(p);
+COLI_INLINE f32x16 load_as(const uint8_t* p, Format source) {
+  return source == Format::f32 ? load((const float*)(const void*)p) : source == Format::f16 ? load_f16(p) : load_bf16(p);
 }
 
 // 64 inputs of a row from column `col`, zeros beyond the end.
-COLI_INLINE void load_group(const uint8_t* row, Dtype dtype, int64_t col, int64_t cols, f32x16 out[4]) {
-  int64_t size = element_bytes(dtype), left = cols - col;
+COLI_INLINE void load_group(const uint8_t* row, Format source, int64_t col, int64_t cols, f32x16 out[4]) {
+  int64_t size = element_bytes(source), left = cols - col;
   const uint8_t* p = row + col * size;
   if (left >= kGroup) {
-    for (int i = 0; i < 4; i++) out[i] = load_as(p + 16 * i * size, dtype);
+    for (int i = 0; i < 4; i++) out[i] = load_as(p + 16 * i * size, source);
     return;
   }
   alignas(64) uint8_t padded[256] = {};
   std::memcpy(padded, p, (size_t)(left * size));
-  for (int i = 0; i < 4; i++) out[i] = load_as(padded + 16 * i * size, dtype);
+  for (int i = 0; i < 4; i++) out[i] = load_as(padded + 16 * i * size, source);
 }
 
 COLI_INLINE int32_t bits_max(const f32x16 w[4]) {
@@ -45,12 +45,12 @@ COLI_INLINE float signed_max(const f32x16 w[4], int32_t bits) {
 }
 
 // Up to 16 rows of weights that are packed together.
-template <Dtype dtype>
+template <Format source>
 struct Rows {
   const uint8_t* data;
   int64_t count, cols;
   __attribute__((always_inline)) void load(int64_t r, int64_t g, f32x16 out[4]) const {
-    load_group(data + r * cols * element_bytes(dtype), dtype, g * kGroup, cols, out);
+    load_group(data + r * cols * element_bytes(source), source, g * kGroup, cols, out);
   }
   int64_t first_bad() const {
     for (int64_t r = 0; r < count; r++)
@@ -67,17 +67,17 @@ struct Rows {
 };
 
 // What each row's scale of group g would be in fp32; false if a weight is not finite.
-template <Scheme scheme, Dtype dtype>
-COLI_INLINE bool raw_scales(const Rows<dtype>& rows, int64_t g, f32x16& scales) {
+template <Format format, Format source>
+COLI_INLINE bool raw_scales(const Rows<source>& rows, int64_t g, f32x16& scales) {
   alignas(64) float largest[kRows] = {};
   for (int64_t r = 0; r < rows.count; r++) {
     f32x16 w[4];
     rows.load(r, g, w);
     int32_t bits = abs_bits_max(w);
     if (bits >= 0x7f800000) return false;
-    largest[r] = scheme == Scheme::int4 ? signed_max(w, bits) : float_of_bits(bits);
+    largest[r] = format == Format::int4 ? signed_max(w, bits) : float_of_bits(bits);
   }
-  scales = div(load(largest), set1(scheme == Scheme::int4 ? -8.f : 127.f));
+  scales = div(load(largest), set1(format == Format::int4 ? -8.f : 127.f));
   return true;
 }
 
@@ -93,11 +93,11 @@ void stored_scales(f32x16 scales, float multiplier, uint16_t halves[kRows], floa
 }
 
 // Four inputs at a time; byte b of a word is input b.
-template <Scheme scheme>
+template <Format format>
 COLI_INLINE void put_weights(const int8_t q[64], int64_t r, uint8_t* out) {
   uint32_t four[16];
   std::memcpy(four, q, 64);
-  if (scheme == Scheme::int4)
+  if (format == Format::int4)
     for (int j = 0; j < 8; j++) {
       // + 8: of a number in -8..7 its four low bits, the highest of them flipped
       uint32_t pair = ((four[2 * j] & 0x0f0f0f0fu) | (four[2 * j + 1] & 0x0f0f0f0fu) << 4) ^ 0x88888888u;
@@ -110,9 +110,9 @@ COLI_INLINE void put_weights(const int8_t q[64], int64_t r, uint8_t* out) {
     }
 }
 
-template <Scheme scheme, Dtype dtype>
-COLI_INLINE void put_group(const Rows<dtype>& rows, int64_t g, const float steps[kRows], uint8_t* out) {
-  f32x16 low = set1(scheme == Scheme::int4 ? -8.f : -127.f), high = set1(scheme == Scheme::int4 ? 7.f : 127.f);
+template <Format format, Format source>
+COLI_INLINE void put_group(const Rows<source>& rows, int64_t g, const float steps[kRows], uint8_t* out) {
+  f32x16 low = set1(format == Format::int4 ? -8.f : -127.f), high = set1(format == Format::int4 ? 7.f : 127.f);
   alignas(64) int8_t q[kRows][kGroup] = {};
   for (int64_t r = 0; r < rows.count; r++) {
     if (steps[r] == 0.f) continue;
@@ -120,7 +120,7 @@ COLI_INLINE void put_group(const Rows<dtype>& rows, int64_t g, const float steps
     rows.load(r, g, w);
     for (int i = 0; i < 4; i++) store_i8(q[r] + 16 * i, to_int(min(max(div(w[i], set1(steps[r])), low), high)));
   }
-  for (int r = 0; r < kRows; r++) put_weights<scheme>(q[r], r, out);
+  for (int r = 0; r < kRows; r++) put_weights<format>(q[r], r, out);
 }
 
 // Smallest and largest scale so far of each row; the smallest that is not zero.
@@ -144,78 +144,44 @@ struct Ranges {
   }
 };
 
-template <Scheme scheme, Dtype dtype>
-ScaleRange pack_rows(const Rows<dtype>& rows, float multiplier, uint8_t* out) {
+template <Format format, Format source>
+ScaleRange pack_rows(const Rows<source>& rows, float multiplier, uint8_t* out) {
   Ranges ranges;
-  int64_t groups = groups_of(rows.cols), bytes = group_bytes(scheme), used = groups * (bytes + 2 * kRows);
-  if (out) std::memset(out + used, 0, (size_t)(block_bytes(scheme, rows.cols) - used));
+  int64_t groups = groups_of(rows.cols), bytes = group_bytes(format), used = groups * (bytes + 2 * kRows);
+  if (out) std::memset(out + used, 0, (size_t)(block_bytes(format, rows.cols) - used));
   for (int64_t g = 0; g < groups; g++) {
     f32x16 scales;
-    if (!raw_scales<scheme>(rows, g, scales)) return {0.f, 0.f, rows.first_bad()};
+    if (!raw_scales<format>(rows, g, scales)) return {0.f, 0.f, rows.first_bad()};
     ranges.widen(scales);
     if (!out) continue;
     uint16_t halves[kRows];
     alignas(64) float steps[kRows];
     stored_scales(scales, multiplier, halves, steps);
-    put_group<scheme>(rows, g, steps, out + g * bytes);
+    put_group<format>(rows, g, steps, out + g * bytes);
     std::memcpy(out + groups * bytes + g * sizeof halves, halves, sizeof halves);
   }
   return ranges.of_all_rows();
 }
 
-template <Dtype dtype>
-ScaleRange pack_as(const uint8_t* w, int64_t rows, int64_t cols, Scheme scheme, float multiplier, uint8_t* out) {
-  Rows<dtype> block{w, rows, cols};
-  return scheme == Scheme::int4 ? pack_rows<Scheme::int4>(block, multiplier, out)
-                                : pack_rows<Scheme::int8>(block, multiplier, out);
+template <Format source>
+ScaleRange pack_as(const uint8_t* w, int64_t rows, int64_t cols, Format format, float multiplier, uint8_t* out) {
+  Rows<source> block{w, rows, cols};
+  return format == Format::int4 ? pack_rows<Format::int4>(block, multiplier, out)
+                                : pack_rows<Format::int8>(block, multiplier, out);
 }
 
-ScaleRange pack_block(const uint8_t* w, Dtype dtype, int64_t rows, int64_t cols, Scheme scheme, float multiplier,
-                      uint8_t* out) {
-  switch (dtype) {
-    case Dtype::f32: return pack_as<Dtype::f32>(w, rows, cols, scheme, multiplier, out);
-    case Dtype::f16: return pack_as<Dtype::f16>(w, rows, cols, scheme, multiplier, out);
-    default: return pack_as<Dtype::bf16>(w, rows, cols, scheme, multiplier, out);
-  }
-}
-
-void unpack_row(const PackedWeights& w, int64_t row, float* out) {
-  int64_t groups = groups_of(w.cols), bytes = group_bytes(w.scheme), r = row % kRows;
-  const uint8_t* block = w.data + row / kRows * block_bytes(w.scheme, w.cols);
-  for (int64_t g = 0; g < groups; g++) {
-    alignas(64) float s[16];
-    store(s, mul(load_f16(block + groups * bytes + 32 * g), set1(w.multiplier)));
-    for (int64_t i = 0; i < kGroup && g * kGroup + i < w.cols; i++) {
-      int q;
-      const uint8_t* group = block + g * bytes;
-      if (w.scheme == Scheme::int3) {
-        int low = group[i / 16 * 64 + 4 * r + i % 4] >> (i / 4 % 4 * 2) & 3;
-        int high = group[256 + i / 32 * 64 + 4 * r + i % 4] >> (i / 4 % 8) & 1;
-        q = 4 * (low | high << 2) - 15;
-      } else if (w.scheme == Scheme::int4) {
-        uint8_t byte = group[i / 8 * 64 + 4 * r + i % 4];
-        q = (i % 8 < 4 ? byte & 15 : byte >> 4) - 8;
-      } else {
-        q = group[i / 4 * 64 + 4 * r + i % 4] - 128;
-      }
-      out[g * kGroup + i] = (float)q * s[r];
-    }
-  }
-}
-
-void dense_row(const DenseWeights& w, int64_t row, float* out) {
-  const uint8_t* p = w.data + row * w.cols * element_bytes(w.dtype);
-  for (int64_t c = 0; c < w.cols; c += kGroup) {
-    f32x16 v[4];
-    load_group(p, w.dtype, c, w.cols, v);
-    for (int i = 0; i < 4 && c + 16 * i < w.cols; i++)
-      store_n(out + c + 16 * i, v[i], (int)(w.cols - c - 16 * i < 16 ? w.cols - c - 16 * i : 16));
+ScaleRange pack_block(const Weights& w, int64_t row, int64_t rows, Format format, float multiplier, uint8_t* out) {
+  const uint8_t* data = w.data + row * w.cols * element_bytes(w.format);
+  switch (w.format) {
+    case Format::f32: return pack_as<Format::f32>(data, rows, w.cols, format, multiplier, out);
+    case Format::f16: return pack_as<Format::f16>(data, rows, w.cols, format, multiplier, out);
+    default: return pack_as<Format::bf16>(data, rows, w.cols, format, multiplier, out);
   }
 }
 
 }  // namespace
 
 extern const PackKernels pack_kernels;
-const PackKernels pack_kernels{pack_block, unpack_row, dense_row};
+const PackKernels pack_kernels{pack_block};
 
 }  // namespace coli::COLI_PATH

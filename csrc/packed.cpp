@@ -43,7 +43,7 @@ template <int Rows> COLI_INLINE void store_rows(const f32x16 (&acc)[Rows], float
 
 template <int Bits, int Rows> void tile(const uint8_t* block, int64_t groups, const uint8_t* const* rows, float (*out)[16]) {
   const uint8_t* scales = block + groups * Bits * 128;
-  int64_t size = block_bytes((Scheme)Bits, groups * kGroup);
+  int64_t size = block_bytes(Bits, groups * kGroup);
   f32x16 acc[Rows];
   for (int t = 0; t < Rows; t++) acc[t] = zero();
   for (int64_t g = 0; g < groups; g++) {
@@ -83,21 +83,18 @@ template <int Bits> void rows_of_block(const uint8_t* block, int64_t groups, con
 
 struct Block {
   const uint8_t* data;
-  Scheme scheme;
   float multiplier;
 };
 
 int tile_tokens(const Activations& x) { return kTile / x.planes; }
 
 // out[i] = the block's 16 rows times token i, n <= tile_tokens(x).
-void product(const Block& b, const Activations& x, const int64_t* tokens, int n, f32x16* out) {
+template <int Bits> void product(const Block& b, const Activations& x, const int64_t* tokens, int n, f32x16* out) {
   alignas(64) float sums[kTile][16];
   const uint8_t* rows[kTile];
   for (int t = 0; t < n; t++)
     for (int p = 0; p < x.planes; p++) rows[t * x.planes + p] = x.row(tokens[t], p);
-  if (b.scheme == Scheme::int4) rows_of_block<4>(b.data, x.groups, rows, n * x.planes, sums);
-  else if (b.scheme == Scheme::int3) rows_of_block<3>(b.data, x.groups, rows, n * x.planes, sums);
-  else rows_of_block<8>(b.data, x.groups, rows, n * x.planes, sums);
+  rows_of_block<Bits>(b.data, x.groups, rows, n * x.planes, sums);
   for (int t = 0; t < n; t++) {
     f32x16 y = load(sums[t * x.planes]);
     if (x.planes == 2) y = add(y, load(sums[2 * t + 1]));
@@ -105,38 +102,26 @@ void product(const Block& b, const Activations& x, const int64_t* tokens, int n,
   }
 }
 
-void quantize(const float* x, int64_t cols, const Activations& out, int64_t t0, int64_t t1) {
-  for (int64_t t = t0; t < t1; t++)
-    for (int64_t g = 0; g < out.groups; g++) {
-      f32x16 v[4];
-      for (int i = 0; i < 4; i++) {
-        int64_t at = g * 64 + 16 * i, left = cols - at;
-        v[i] = left <= 0 ? zero() : load_n(x + t * cols + at, left < 16 ? (int)left : 16);
-      }
-      quantize_group(v, out, t, g);
-    }
-}
-
-void matmul(const PackedWeights& w, const Activations& x, const Part& part, float* y) {
-  int64_t size = block_bytes(w.scheme, w.cols), step = tile_tokens(x);
+template <int Bits> void matmul(const Weights& w, const Inputs& inputs, const Part& part, float* y) {
+  const Activations& x = inputs.q;
+  int64_t size = block_bytes(w.format, w.cols), step = tile_tokens(x);
   for (int64_t row = part.row0; row < part.row1; row += kRows) {
-    Block b{w.data + row / kRows * size, w.scheme, w.multiplier};
+    Block b{w.data + row / kRows * size, w.multiplier};
     int wide = (int)(w.rows - row < kRows ? w.rows - row : kRows);
     for (int64_t t = part.t0; t < part.t1; t += step) {
       int n = (int)(part.t1 - t < step ? part.t1 - t : step);
       int64_t tokens[kTile];
       f32x16 out[kTile];
       for (int i = 0; i < n; i++) tokens[i] = (t + i) * part.token_step + part.token_first;
-      product(b, x, tokens, n, out);
+      product<Bits>(b, x, tokens, n, out);
       for (int i = 0; i < n; i++) store_n(y + (t + i) * w.rows + row, out[i], wide);
     }
   }
 }
 
 // 64 inner rows of gate and up, SwiGLU, and their quantisation: one group of the input of down.
-void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
-  auto scheme = (Scheme)a.scheme;
-  int64_t size = block_bytes(scheme, a.hidden), blocks = ceil_div(a.inner, kRows), step = tile_tokens(a.x_q);
+template <int Bits> void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
+  int64_t size = block_bytes(a.format, a.hidden), blocks = ceil_div(a.inner, kRows), step = tile_tokens(a.x_q);
   auto* gate = (const uint8_t*)a.parts[3 * expert];
   auto* up = (const uint8_t*)a.parts[3 * expert + 1] + size;
   const float* m = a.multipliers + 3 * expert;
@@ -147,8 +132,8 @@ void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
     for (int i = 0; i < 4; i++) {
       int64_t block = group * 4 + i;
       if (block < blocks) {
-        product({gate + 2 * block * size, scheme, m[0]}, a.x_q, a.pair_row + p, n, g);
-        product({up + 2 * block * size, scheme, m[1]}, a.x_q, a.pair_row + p, n, u);
+        product<Bits>({gate + 2 * block * size, m[0]}, a.x_q, a.pair_row + p, n, g);
+        product<Bits>({up + 2 * block * size, m[1]}, a.x_q, a.pair_row + p, n, u);
       }
       for (int t = 0; t < n; t++) act[t][i] = block < blocks ? swiglu(g[t], u[t], limit) : zero();
     }
@@ -156,20 +141,19 @@ void gate_up(const MoeArgs& a, int64_t expert, int64_t group) {
   }
 }
 
-void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
-  auto scheme = (Scheme)a.scheme;
-  int64_t size = block_bytes(scheme, a.inner), step = tile_tokens(a.inner_q);
+template <int Bits> void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
+  int64_t size = block_bytes(a.format, a.inner), step = tile_tokens(a.inner_q);
   auto* data = (const uint8_t*)a.parts[3 * expert + 2];
   int64_t first = a.pair_start[expert], end = a.pair_start[expert + 1];
   for (int64_t block = block0; block < block1; block++) {
-    Block b{data + block * size, scheme, a.multipliers[3 * expert + 2]};
+    Block b{data + block * size, a.multipliers[3 * expert + 2]};
     int wide = (int)(a.hidden - block * kRows < kRows ? a.hidden - block * kRows : kRows);
     for (int64_t p = first; p < end; p += step) {
       int n = (int)(end - p < step ? end - p : step);
       int64_t pairs[kTile];
       f32x16 out[kTile];
       for (int i = 0; i < n; i++) pairs[i] = p + i;
-      product(b, a.inner_q, pairs, n, out);
+      product<Bits>(b, a.inner_q, pairs, n, out);
       for (int i = 0; i < n; i++) {
         int64_t row = a.pair_out ? a.pair_out[p + i] : a.pair_row[p + i];
         float* y = a.y + row * a.hidden + block * kRows;
@@ -180,9 +164,40 @@ void down(const MoeArgs& a, int64_t expert, int64_t block0, int64_t block1) {
   }
 }
 
+// The code of input i of row r in a group.
+template <int Bits> int code_of(const uint8_t* group, int64_t r, int64_t i) {
+  if constexpr (Bits == 3) {
+    int low = group[i / 16 * 64 + 4 * r + i % 4] >> (i / 4 % 4 * 2) & 3;
+    int high = group[256 + i / 32 * 64 + 4 * r + i % 4] >> (i / 4 % 8) & 1;
+    return 4 * (low | high << 2) - 15;
+  } else if constexpr (Bits == 4) {
+    uint8_t byte = group[i / 8 * 64 + 4 * r + i % 4];
+    return (i % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+  } else {
+    return group[i / 4 * 64 + 4 * r + i % 4] - 128;
+  }
+}
+
+// What packing writes is finite.
+template <int Bits> int64_t decode_row(const Weights& w, int64_t row, float* out) {
+  if (!out) return -1;
+  int64_t groups = groups_of(w.cols), bytes = group_bytes(w.format), r = row % kRows;
+  const uint8_t* block = w.data + row / kRows * block_bytes(w.format, w.cols);
+  for (int64_t g = 0; g < groups; g++) {
+    alignas(64) float s[16];
+    store(s, mul(load_f16(block + groups * bytes + 32 * g), set1(w.multiplier)));
+    for (int64_t i = 0; i < kGroup && g * kGroup + i < w.cols; i++)
+      out[g * kGroup + i] = (float)code_of<Bits>(block + g * bytes, r, i) * s[r];
+  }
+  return -1;
+}
+
+template <int Bits>
+constexpr FormatKernels kKernels{true, matmul<Bits>, gate_up<Bits>, down<Bits>, decode_row<Bits>};
+
 }  // namespace
 
-extern const PackedKernels packed_kernels;
-const PackedKernels packed_kernels{quantize, matmul, gate_up, down};
+extern const FormatKernels int3_kernels, int4_kernels, int8_kernels;
+const FormatKernels int3_kernels = kKernels<3>, int4_kernels = kKernels<4>, int8_kernels = kKernels<8>;
 
 }  // namespace coli::COLI_PATH

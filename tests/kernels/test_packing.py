@@ -97,7 +97,7 @@ def test_what_cannot_be_narrowed_is_refused():
         packing.narrow_matrix(m)
     with pytest.raises(ValueError, match="takes 448 contiguous bytes"):
         packing.narrow(np.zeros(576, np.uint8), "int4-gs64", 16, 64, np.zeros(576, np.uint8))
-    with pytest.raises(ValueError, match="narrowed to 3"):
+    with pytest.raises(ValueError, match="narrowed to int3"):
         packing.pack_matrix(random_weights(1, 16, 64), "int3-gs64")
 
 

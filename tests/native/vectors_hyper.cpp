@@ -13,7 +13,7 @@ void half(const std::string& name, const HyperShape& s, int64_t rows) {
   Floats fn = random.values(s.mixes() * width, 0.5f), base = random.values(s.mixes()), scale = random.values(3, 2.f);
   Floats x = random.values(rows * width, 3.f), y = random.values(rows * s.n);
   Floats h((size_t)(rows * s.n)), out((size_t)(rows * s.streams)), mean(h.size());
-  HyperMix mix{s, DenseWeights{(const uint8_t*)(const void*)fn.data(), Dtype::f32, s.mixes(), width}, base.data(), scale.data()};
+  HyperMix mix{s, Weights{(const uint8_t*)(const void*)fn.data(), Format::f32, s.mixes(), width}, base.data(), scale.data()};
   Hash hash;
   hyper_enter(mix, x.data(), rows, h.data(), out.data());
   hash.add(x).add(h).add(out);

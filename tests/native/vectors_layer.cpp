@@ -10,7 +10,7 @@ using namespace coli;
 constexpr float kInf = __builtin_inff();
 
 Affine affine(const Floats& w, int64_t rows, int64_t cols, const Floats* bias) {
-  return {DenseWeights{(const uint8_t*)(const void*)w.data(), Dtype::f32, rows, cols}, bias ? bias->data() : nullptr};
+  return {Weights{(const uint8_t*)(const void*)w.data(), Format::f32, rows, cols}, bias ? bias->data() : nullptr};
 }
 
 void projections() {

@@ -15,9 +15,9 @@ std::string shape(const Form& form, int64_t rows, int64_t cols) {
 // Each code in turn, between scales of every size; then NaN codes and scales that are none.
 void decoding() {
   for (const Form& form : kForms) {
-    if (!is_e4m3(form.dtype)) continue;
+    if (!is_e4m3(form.format)) continue;
     constexpr int64_t rows = 130, cols = 300;
-    auto size = (size_t)scale_bytes(form.dtype);
+    auto size = (size_t)scale_bytes(form.format);
     std::vector<uint8_t> codes, scales;
     for (int64_t i = 0; i < rows * cols; i++) codes.push_back((uint8_t)((i * 5 + i / cols) % 256 & 0xbf));
     for (float s : {1.f, 0x1.8p-130f, 0x1p111f, 0.f, -0.3f, 0x1.cp-3f}) {
@@ -27,14 +27,14 @@ void decoding() {
       for (size_t b = 0; b < size; b++) scales.push_back((uint8_t)(w >> 8 * b));
     }
     Floats out(rows * cols);
-    DenseWeights w{codes.data(), form.dtype, rows, cols, {scales.data(), 0}};
+    Weights w{codes.data(), form.format, rows, cols, {scales.data(), 0}};
     Hash hash;
-    hash.add(decode_fp8(w, out.data())).add(out);
+    hash.add(decode(w, out.data())).add(out);
     w.rows = 90, w.scales.first = 40;
-    hash.add(decode_fp8(w, out.data())).add(out);
+    hash.add(decode(w, out.data())).add(out);
     codes[70 * cols + 299] = 0xff, codes[80 * cols + 2] = 0x7f;
     std::memset(scales.data() + 5 * size, size == 1 ? 0xff : 0x7f, size);
-    hash.add(decode_fp8(w, nullptr)).add(decode_fp8(w, out.data())).add(out);
+    hash.add(decode(w, nullptr)).add(decode(w, out.data())).add(out);
     report("decode " + std::string(form.name), hash);
   }
 }
@@ -53,11 +53,10 @@ Floats awkward_weights(Random& random, int64_t rows, int64_t cols) {
   return w;
 }
 
-void pack_one(const Floats& w, Dtype dtype, int bits, float multiplier, int64_t rows, int64_t cols, Hash& hash) {
-  auto scheme = (Scheme)bits;
-  std::vector<uint8_t> out((size_t)(ceil_div(rows, kRows) * block_bytes(scheme, cols)), 0xee);
-  Stored stored(w, rows, cols, dtype);
-  ScaleRange range = pack(stored.data(), dtype, rows, cols, scheme, multiplier, out.data());
+void pack_one(const Floats& w, Format source, Format format, float multiplier, int64_t rows, int64_t cols, Hash& hash) {
+  std::vector<uint8_t> out((size_t)part_bytes(format, 0, rows, cols, 0), 0xee);
+  Stored stored(w, rows, cols, source);
+  ScaleRange range = pack(stored.weights(), format, multiplier, out.data());
   hash.add(range.bad);
   if (range.bad < 0) hash.add(range.smallest).add(range.largest).add(out);
 }
@@ -65,25 +64,25 @@ void pack_one(const Floats& w, Dtype dtype, int bits, float multiplier, int64_t 
 void packing() {
   for (auto [rows, cols] : {std::pair{21, 150}, {16, 448}})
     for (const Form& form : kForms) {
-      if (form.bits || is_e4m3(form.dtype)) continue;
+      if (form.format > Format::bf16) continue;
       Random random(11);
       Floats w = awkward_weights(random, rows, cols);
       Hash hash;
-      for (int bits : {4, 8})
-        for (float multiplier : {1.f, 0x1p-12f, 0x1p9f}) pack_one(w, form.dtype, bits, multiplier, rows, cols, hash);
+      for (Format format : {Format::int4, Format::int8})
+        for (float multiplier : {1.f, 0x1p-12f, 0x1p9f}) pack_one(w, form.format, format, multiplier, rows, cols, hash);
       w[(size_t)(rows * cols - 3)] = kInf;
-      pack_one(w, form.dtype, 4, 1.f, rows, cols, hash);
+      pack_one(w, form.format, Format::int4, 1.f, rows, cols, hash);
       report("pack " + shape(form, rows, cols), hash);
     }
 }
 
 void narrowing() {
   for (auto [rows, cols] : {std::pair{21, 150}, {16, 448}})
-    for (int bits : {4, 8}) {
+    for (Format format : {Format::int4, Format::int8}) {
       Random random(15);
-      auto blocks = packed(awkward_weights(random, rows, cols), rows, cols, bits, 0x1p-12f);
-      report("narrow int" + std::to_string(bits) + " " + std::to_string(rows) + "x" + std::to_string(cols),
-             Hash().add(narrowed(blocks, rows, cols, bits)));
+      auto blocks = packed(awkward_weights(random, rows, cols), rows, cols, format, 0x1p-12f);
+      report("narrow int" + std::to_string(packed_bits(format)) + " " + std::to_string(rows) + "x" + std::to_string(cols),
+             Hash().add(narrowed(blocks, rows, cols, format)));
     }
 }
 
@@ -91,12 +90,12 @@ void narrowing() {
 Floats product(const Form& form, const Floats& w, int64_t rows, int64_t cols, const Floats& x, int64_t tokens,
                int64_t heads, int planes) {
   Floats y((size_t)(tokens * rows));
-  if (form.bits) {
-    auto data = packed(w, rows, cols, form.bits);
-    Product product{PackedWeights{data.data(), (Scheme)form.bits, rows, cols, 0.75f}, y.data()};
+  if (is_packed(form.format)) {
+    auto data = packed(w, rows, cols, form.format);
+    Product product{{data.data(), form.format, rows, cols, {}, 0.75f}, y.data()};
     matmul({&product, 1}, x.data(), tokens, heads, planes);
   } else {
-    Stored stored(w, rows, cols, form.dtype);
+    Stored stored(w, rows, cols, form.format);
     Product product{stored.weights(), y.data()};
     matmul({&product, 1}, x.data(), tokens, heads, planes);
   }
@@ -151,11 +150,11 @@ void embedding() {
     constexpr int64_t rows = 21, cols = 150;
     Floats w = awkward_weights(random, rows, cols), y(5 * cols);
     Ids ids{20, 0, 7, 7, 16};
-    if (form.bits) {
-      auto data = packed(w, rows, cols, form.bits);
-      embed(PackedWeights{data.data(), (Scheme)form.bits, rows, cols, 2.f}, ids.data(), 5, y.data());
+    if (is_packed(form.format)) {
+      auto data = packed(w, rows, cols, form.format);
+      embed({data.data(), form.format, rows, cols, {}, 2.f}, ids.data(), 5, y.data());
     } else {
-      Stored stored(w, rows, cols, form.dtype);
+      Stored stored(w, rows, cols, form.format);
       embed(stored.weights(), ids.data(), 5, y.data());
     }
     report("embed " + shape(form, rows, cols), Hash().add(y));

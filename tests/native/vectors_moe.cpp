@@ -18,12 +18,11 @@ struct Experts {
 int64_t inner_rows() { return ceil_div(kInner, kRows) * kRows; }
 
 // gate and up blocks by turns, then down.
-std::vector<uint8_t> record(const Floats* w, int bits) {
-  auto scheme = (Scheme)bits;
-  auto gate = packed(w[0], kInner, kHidden, bits), up = packed(w[1], kInner, kHidden, bits);
-  auto down = packed(w[2], kHidden, kInner, bits);
+std::vector<uint8_t> record(const Floats* w, Format format) {
+  auto gate = packed(w[0], kInner, kHidden, format), up = packed(w[1], kInner, kHidden, format);
+  auto down = packed(w[2], kHidden, kInner, format);
   std::vector<uint8_t> out;
-  int64_t size = block_bytes(scheme, kHidden);
+  int64_t size = block_bytes(format, kHidden);
   for (int64_t i = 0; i < inner_rows() / kRows; i++)
     for (auto* part : {&gate, &up}) out.insert(out.end(), part->begin() + i * size, part->begin() + (i + 1) * size);
   out.insert(out.end(), down.begin(), down.end());
@@ -37,14 +36,14 @@ Experts make_experts(const Form& form, Random& random) {
   for (int i = 0; i < kExperts; i++) {
     Floats w[3];
     for (Floats& part : w) part = random.values(kInner * kHidden, 0.125f);
-    if (form.bits) {
-      auto& r = e.records.emplace_back(record(w, form.bits));
+    if (is_packed(form.format)) {
+      auto& r = e.records.emplace_back(record(w, form.format));
       auto at = (uint64_t)r.data();
-      auto down = at + (uint64_t)(2 * inner_rows() / kRows * block_bytes((Scheme)form.bits, kHidden));
+      auto down = at + (uint64_t)(2 * inner_rows() / kRows * block_bytes(form.format, kHidden));
       e.parts.insert(e.parts.end(), {at, at, down});
     } else {
       for (int part = 0; part < 3; part++) {
-        auto& m = e.matrices.emplace_back(w[part], part < 2 ? kInner : kHidden, part < 2 ? kHidden : kInner, form.dtype);
+        auto& m = e.matrices.emplace_back(w[part], part < 2 ? kInner : kHidden, part < 2 ? kHidden : kInner, form.format);
         e.parts.push_back((uint64_t)m.data()), e.scales.push_back((uint64_t)m.scales());
       }
     }
@@ -63,14 +62,13 @@ Floats run(const Form& form, const Experts& e, const Pairs& p, const Floats& x, 
   int64_t rows = accumulate ? kTokens : (int64_t)p.row.size();
   Floats y((size_t)(rows * kHidden), 0.25f);
   MoeArgs a{};
-  a.scheme = form.bits ? form.bits : (int)form.dtype;
+  a.format = form.format;
   a.hidden = kHidden, a.inner = kInner, a.limit = limit;
   a.parts = e.parts.data(), a.scales = e.scales.data(), a.multipliers = e.multipliers.data();
   a.pair_start = p.start.data(), a.pair_row = p.row.data(), a.pair_weight = p.weight.data();
   a.pair_out = accumulate ? nullptr : p.out.data();
   a.y = y.data(), a.x = x.data();
-  if (form.bits) moe_packed(a, x.data(), kTokens, kExperts, (int64_t)p.row.size(), planes);
-  else moe_dense(a, kExperts, (int64_t)p.row.size());
+  moe(a, kTokens, kExperts, (int64_t)p.row.size(), planes);
   return y;
 }
 

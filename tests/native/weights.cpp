@@ -31,39 +31,38 @@ uint8_t e4m3_of(float x) {
   return (uint8_t)(sign | (uint32_t)(m * 512.f));
 }
 
-uint32_t stored(float x, coli::Dtype dtype) {
-  if (coli::is_e4m3(dtype)) return e4m3_of(x * 8.f);
-  return dtype == coli::Dtype::f32 ? bits_of(x) : dtype == coli::Dtype::f16 ? half_of(x) : bits_of(x) >> 16;
+uint32_t stored(float x, coli::Format format) {
+  if (coli::is_e4m3(format)) return e4m3_of(x * 8.f);
+  return format == coli::Format::f32 ? bits_of(x) : format == coli::Format::f16 ? half_of(x) : bits_of(x) >> 16;
 }
 
 }  // namespace
 
-Stored::Stored(const Floats& x, int64_t rows, int64_t cols, coli::Dtype dtype)
-    : dtype_(dtype), rows_(rows), cols_(cols), bytes_(1), scales_(1) {
+Stored::Stored(const Floats& x, int64_t rows, int64_t cols, coli::Format format)
+    : format_(format), rows_(rows), cols_(cols), bytes_(1), scales_(1) {
   for (float v : x)
-    for (int b = 0; b < coli::element_bytes(dtype); b++) bytes_.push_back((uint8_t)(stored(v, dtype) >> 8 * b));
-  if (!coli::is_e4m3(dtype)) return;
+    for (int b = 0; b < coli::element_bytes(format); b++) bytes_.push_back((uint8_t)(stored(v, format) >> 8 * b));
+  if (!coli::is_e4m3(format)) return;
   for (int64_t i = 0; i < coli::ceil_div(rows, coli::kScaled) * coli::ceil_div(cols, coli::kScaled); i++) {
     uint32_t scale = 124 + (uint32_t)i % 3;
-    if (dtype != coli::Dtype::e4m3_ue8m0) scale = bits_of((float)(i + 1) / 24.f);
-    if (dtype == coli::Dtype::e4m3_bf16) scale >>= 16;
-    for (int b = 0; b < coli::scale_bytes(dtype); b++) scales_.push_back((uint8_t)(scale >> 8 * b));
+    if (format != coli::Format::e4m3_ue8m0) scale = bits_of((float)(i + 1) / 24.f);
+    if (format == coli::Format::e4m3_bf16) scale >>= 16;
+    for (int b = 0; b < coli::scale_bytes(format); b++) scales_.push_back((uint8_t)(scale >> 8 * b));
   }
 }
 
-std::vector<uint8_t> packed(const Floats& w, int64_t rows, int64_t cols, int bits, float multiplier) {
-  if (bits == 3) return narrowed(packed(w, rows, cols, 4, multiplier), rows, cols, 4);
-  auto scheme = (coli::Scheme)bits;
-  std::vector<uint8_t> out((size_t)(coli::ceil_div(rows, coli::kRows) * coli::block_bytes(scheme, cols)));
-  Stored stored(w, rows, cols, coli::Dtype::f32);
-  coli::pack(stored.data(), coli::Dtype::f32, rows, cols, scheme, multiplier, out.data());
+std::vector<uint8_t> packed(const Floats& w, int64_t rows, int64_t cols, coli::Format format, float multiplier) {
+  using coli::Format;
+  if (format == Format::int3) return narrowed(packed(w, rows, cols, Format::int4, multiplier), rows, cols, Format::int4);
+  std::vector<uint8_t> out((size_t)coli::part_bytes(format, 0, rows, cols, 0));
+  Stored stored(w, rows, cols, Format::f32);
+  coli::pack(stored.weights(), format, multiplier, out.data());
   return out;
 }
 
-std::vector<uint8_t> narrowed(const std::vector<uint8_t>& blocks, int64_t rows, int64_t cols, int bits) {
-  int64_t size = coli::ceil_div(rows, coli::kRows) * coli::block_bytes(coli::Scheme::int3, cols);
-  std::vector<uint8_t> out((size_t)size, 0xee);
-  coli::narrow(blocks.data(), rows, cols, (coli::Scheme)bits, out.data());
+std::vector<uint8_t> narrowed(const std::vector<uint8_t>& blocks, int64_t rows, int64_t cols, coli::Format format) {
+  std::vector<uint8_t> out((size_t)coli::part_bytes(coli::Format::int3, 0, rows, cols, 0), 0xee);
+  coli::narrow({blocks.data(), format, rows, cols}, out.data());
   return out;
 }
 

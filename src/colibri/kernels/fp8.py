@@ -14,10 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.kernels.codes import CODES
 
 U8 = npt.NDArray[np.uint8]
 Scales = npt.NDArray[Any]  # float32 | uint16 (bf16) | uint8 (ue8m0)
 
+_BY_SCALES = {
+    np.dtype(np.float32): CODES["fp8-e4m3-b128"],
+    np.dtype(np.uint16): CODES["fp8-e4m3-b128-bf16"],
+    np.dtype(np.uint8): CODES["fp8-e4m3-b128-ue8m0"],
+}
 SCALED = 128  # rows, and inputs, that share a scale
 
 
@@ -36,7 +42,16 @@ class Fp8Matrix:
 
     @cached_property
     def native(self) -> _native.Matrix:
-        return _native.fp8_matrix(self.codes, self.scales, self.first)
+        code = _BY_SCALES.get(self.scales.dtype)
+        expected = scale_shape(self.rows, self.cols, self.first)
+        if code is None or self.codes.dtype != np.uint8 or self.scales.shape != expected:
+            raise ValueError(
+                f"fp8 [{self.rows}, {self.cols}] takes uint8 codes and scales {list(expected)} of "
+                "float32, uint16 (bf16) or uint8 (ue8m0), not "
+                f"{self.codes.dtype} and {self.scales.dtype} {list(self.scales.shape)}"
+            )
+        parts = [self.codes, self.scales]
+        return _native.matrix(code, self.rows, self.cols, parts, 1.0, self.first)
 
     @property
     def rows(self) -> int:

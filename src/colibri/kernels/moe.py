@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.kernels.codes import CODES
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
@@ -25,18 +26,6 @@ Bools = npt.NDArray[np.bool_]
 Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-bf16", "fp8-e4m3-b128-ue8m0"]
 ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"] | Fp8Scheme
 FP8_SCHEMES: tuple[Fp8Scheme, ...] = get_args(Fp8Scheme)
-# Whether the scheme is packed, and its number in the native module.
-_CODES = {
-    "int3-gs64": (True, 3),
-    "int4-gs64": (True, 4),
-    "int8-gs64": (True, 8),
-    "f32": (False, 0),
-    "f16": (False, 1),
-    "bf16": (False, 2),
-    "fp8-e4m3-b128": (False, 3),
-    "fp8-e4m3-b128-bf16": (False, 4),
-    "fp8-e4m3-b128-ue8m0": (False, 5),
-}
 
 
 @dataclass(frozen=True)
@@ -81,11 +70,11 @@ class ExpertTable:
         planes: int,
         at_hand: Bools | None = None,
     ) -> None:
-        packed, code = _CODES[layout.scheme]
+        code = CODES[layout.scheme]
         if at_hand is None:
             at_hand = np.ones(len(parts), np.bool_)
         sizes = layout.hidden, layout.inner, layout.up_first
-        self.native = _native.expert_table(packed, code, *sizes, parts, mults, at_hand, planes)
+        self.native = _native.expert_table(code, *sizes, parts, mults, at_hand, planes)
 
 
 def moe_all(

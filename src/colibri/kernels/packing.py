@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.kernels.codes import CODES
 from colibri.kernels.fp8 import Fp8Matrix
 
 Scheme = Literal["int4-gs64", "int8-gs64"]
@@ -26,7 +27,11 @@ F32 = npt.NDArray[np.float32]
 GROUP = 64
 BLOCK_ROWS = 16
 _BITS: dict[PackedScheme, int] = {"int3-gs64": 3, "int4-gs64": 4, "int8-gs64": 8}
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16))
+_FLOATS = {
+    np.dtype(np.float32): CODES["f32"],
+    np.dtype(np.float16): CODES["f16"],
+    np.dtype(np.uint16): CODES["bf16"],
+}
 
 
 class NonFiniteError(ValueError):
@@ -67,8 +72,8 @@ class PackedMatrix:
 
     @cached_property
     def native(self) -> _native.Matrix:
-        bits = bits_of(self.scheme)
-        return _native.packed_matrix(self.data, bits, self.rows, self.cols, self.multiplier)
+        sizes = self.rows, self.cols
+        return _native.matrix(CODES[self.scheme], *sizes, [self.data], self.multiplier, 0)
 
     @property
     def nbytes(self) -> int:
@@ -86,7 +91,7 @@ class DenseMatrix:
 
     @cached_property
     def native(self) -> _native.Matrix:
-        return _native.dense_matrix(self.data)
+        return _native.matrix(_FLOATS[self.data.dtype], self.rows, self.cols, [self.data], 1.0, 0)
 
     @cached_property
     def rows(self) -> int:
@@ -102,11 +107,6 @@ class DenseMatrix:
 
 
 Matrix = PackedMatrix | DenseMatrix | Fp8Matrix
-
-
-def bits_of(scheme: PackedScheme) -> int:
-    """Bits a weight: how the native module names a scheme."""
-    return _BITS[scheme]
 
 
 def block_bytes(scheme: PackedScheme, cols: int) -> int:
@@ -175,11 +175,8 @@ def pack(w: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
 
 def unpack(data: U8, scheme: PackedScheme, rows: int, cols: int, multiplier: float) -> F32:
     """The float32 values [rows, cols] that packed data stands for."""
-    _check_bytes(data, scheme, rows, cols)
     out = np.empty((rows, cols), np.float32)
-    ids = np.arange(rows, dtype=np.int64)
-    matrix = _native.packed_matrix(data, bits_of(scheme), rows, cols, multiplier)
-    _native.embed(ids, matrix, out)
+    _native.decode(PackedMatrix(scheme, rows, cols, data, multiplier).native, out)
     return out
 
 
@@ -216,9 +213,8 @@ def narrow(data: U8, scheme: Scheme, rows: int, cols: int, out: U8) -> float:
     Of int4 the three high bits of each code are kept, and stand for the middle of the two weights
     that have them; int8 is cut into the same eighths of its range.
     """
-    _check_bytes(data, scheme, rows, cols)
     _check_bytes(out, "int3-gs64", rows, cols)
-    return _native.narrow(data, bits_of(scheme), rows, cols, out)
+    return _native.narrow(PackedMatrix(scheme, rows, cols, data, 1.0).native, out)
 
 
 def narrow_matrix(m: PackedMatrix) -> PackedMatrix:
@@ -255,7 +251,7 @@ def _check_bytes(data: U8, scheme: PackedScheme, rows: int, cols: int) -> None:
 
 
 def _check_weights(w: Weights) -> None:
-    if w.ndim != 2 or w.size == 0 or w.dtype not in _DTYPES or not w.flags.c_contiguous:
+    if w.ndim != 2 or w.size == 0 or w.dtype not in _FLOATS or not w.flags.c_contiguous:
         raise ValueError(
             "weights must be non-empty C-contiguous [rows, cols] of float32, float16 or "
             f"uint16 (bf16), not {w.dtype} {w.shape}"
@@ -263,14 +259,13 @@ def _check_weights(w: Weights) -> None:
 
 
 def _decode(w: Fp8Matrix, out: F32 | None) -> None:
-    bad = _native.decode_fp8(w.native, out)
+    bad = _native.decode(w.native, out)
     if bad >= 0:
         raise NonFiniteError(bad, w.cols)
 
 
 def _pack(w: Weights, scheme: Scheme, multiplier: float, out: U8 | None) -> ScaleRange:
-    _check_weights(w)
-    smallest, largest, bad = _native.pack(w, bits_of(scheme), multiplier, out)
+    smallest, largest, bad = _native.pack(DenseMatrix(w).native, CODES[scheme], multiplier, out)
     if bad >= 0:
         raise NonFiniteError(bad, w.shape[1])
     return ScaleRange(smallest, largest)
