@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colibri.kernels import cpu, packing
+from colibri.formats.base import Matrix
+from colibri.formats.floats import float_matrix
+from colibri.formats.fp8 import fp8_matrix, scale_shape
+from colibri.formats.packed import INT4, INT8, PackedFormat, pack_expert, pack_matrix
+from colibri.kernels import cpu
 from colibri.kernels.attention import attend
-from colibri.kernels.fp8 import Fp8Matrix, scale_shape
 from colibri.kernels.matmul import matmul
 from colibri.kernels.moe import ExpertLayout, ExpertTable, moe_all
-from colibri.kernels.packing import DenseMatrix, Matrix, pack_matrix
 
 RNG = np.random.default_rng(0)
 ROWS, COLS = 2048, 4096  # an expert of the GLM shape
@@ -43,19 +45,19 @@ def normal(*shape: int) -> Any:
 def matrices(scheme: Any, at_least_bytes: int) -> list[Matrix]:
     w = normal(ROWS, COLS) / np.float32(np.sqrt(COLS))
     if scheme == "bf16":
-        first = DenseMatrix((w.view(np.uint32) >> 16).astype(np.uint16))
+        first = float_matrix((w.view(np.uint32) >> 16).astype(np.uint16))
         size = first.nbytes
-        return [first, *(DenseMatrix(first.data.copy()) for _ in range(at_least_bytes // size))]
+        return [first, *(float_matrix(first.data.copy()) for _ in range(at_least_bytes // size))]
     if scheme == "fp8":
         codes = RNG.integers(0, 120, (ROWS, COLS), dtype=np.uint8)
         scales = np.ones(scale_shape(ROWS, COLS), np.float32)
         count = 1 + at_least_bytes // codes.nbytes
-        return [Fp8Matrix(codes.copy(), scales) for _ in range(count)]
-    packed = pack_matrix(w, scheme)
+        return [fp8_matrix(codes.copy(), scales) for _ in range(count)]
+    packed = pack_matrix(w, INT4 if scheme == "int4-gs64" else INT8)
     copies = (packed.data.copy() for _ in range(at_least_bytes // packed.nbytes))
     return [
         packed,
-        *(packing.PackedMatrix(scheme, ROWS, COLS, d, packed.multiplier) for d in copies),
+        *(packed.format.matrix(ROWS, COLS, (d,), packed.multiplier) for d in copies),
     ]
 
 
@@ -86,21 +88,24 @@ def test_matmul_of_many_tokens(benchmark: Any, scheme: str, tokens: int) -> None
     rate(benchmark, "GFLOP/s", 2 * tokens * ROWS * COLS)
 
 
-@pytest.mark.parametrize("scheme", ["int4-gs64", "int8-gs64"])
-def test_moe_of_one_token(benchmark: Any, beyond_cache: int, scheme: Any) -> None:
+@pytest.mark.parametrize("format", [INT4, INT8], ids=lambda format: format.name)
+def test_moe_of_one_token(benchmark: Any, beyond_cache: int, format: PackedFormat) -> None:
     """Eight experts of the OLMoE shape a token, from a pool beyond the cache."""
     hidden, inner, chosen = 2048, 1024, 8
-    body, mults = packing.pack_expert(
-        normal(inner, hidden) / 45, normal(inner, hidden) / 45, normal(hidden, inner) / 32, scheme
+    body, mults = pack_expert(
+        normal(inner, hidden) / 45, normal(inner, hidden) / 45, normal(hidden, inner) / 32, format
     )
     count = max(beyond_cache // body.nbytes // chosen, 1)
     pool = page_aligned(count * chosen, body.nbytes)
     pool[:] = body
-    down = 2 * packing.packed_bytes(scheme, inner, hidden)
+    down = 2 * format.nbytes(inner, hidden)
     start = np.uint64(pool.ctypes.data)
     base = start + np.arange(len(pool), dtype=np.uint64) * np.uint64(body.nbytes)
     parts = np.stack([base, base, base + np.uint64(down)], 1).reshape(count, chosen, 3)
-    layout, scales = ExpertLayout(scheme, hidden, inner), np.array([mults] * chosen, np.float32)
+    layout, scales = (
+        ExpertLayout(format, hidden, inner),
+        np.array([mults] * chosen, np.float32),
+    )
     routing = np.arange(chosen, dtype=np.int32)[None], np.full((1, chosen), 1 / 8, np.float32)
     tables = [ExpertTable(layout, some, scales, 2) for some in parts]
     x, turn = normal(1, hidden), itertools.cycle(tables)

@@ -63,13 +63,6 @@ template <class W> void tokens_of(const uint8_t* w, int64_t cols, int rows, cons
     }
 }
 
-// The first of n floats that is not finite, or -1.
-int first_bad(const float* x, int n) {
-  for (int i = 0; i < n; i++)
-    if (!__builtin_isfinite(x[i])) return i;
-  return -1;
-}
-
 template <class W> struct Floats {
   static constexpr int kTokens = kTileTokens;
 
@@ -79,15 +72,20 @@ template <class W> struct Floats {
   }
 
   static int64_t row(const Weights& w, int64_t row, float* out) {
+    constexpr int kBlock = 128;
     const uint8_t* p = w.data + row * w.cols * W::kBytes;
     int64_t bad = -1;
-    for (int64_t c = 0; c < w.cols; c += 16) {
-      int n = (int)(w.cols - c < 16 ? w.cols - c : 16);
-      alignas(64) float some[16];
-      store(some, n == 16 ? W::get(p + c * W::kBytes) : first<W>(p + c * W::kBytes, n));
-      if (bad < 0)
-        if (int at = first_bad(some, n); at >= 0) bad = c + at;
-      if (out) std::memcpy(out + c, some, sizeof(float) * (size_t)n);
+    for (int64_t c = 0; c < w.cols; c += kBlock) {
+      alignas(64) float block[kBlock];
+      int n = (int)(w.cols - c < kBlock ? w.cols - c : kBlock);
+      for (int i = 0; i < n; i += 16) {
+        const uint8_t* at = p + (c + i) * W::kBytes;
+        store(block + i, n - i < 16 ? first<W>(at, n - i) : W::get(at));
+      }
+      if (bad < 0 && !finite(block, n))
+        for (int i = n - 1; i >= 0; i--)
+          if (!__builtin_isfinite(block[i])) bad = c + i;
+      if (out) std::memcpy(out + c, block, sizeof(float) * (size_t)n);
     }
     return bad;
   }

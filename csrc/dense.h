@@ -15,6 +15,13 @@ constexpr int kTileRows = kRegisters >= 32 ? 4 : kRegisters >= 8 ? 2 : 1, kTileT
 
 namespace {
 
+// Of n decoded weights, zeros after.
+COLI_INLINE bool finite(const float* block, int n) {
+  i32x16 most = izero();
+  for (int i = 0; i < n; i += 16) most = imax(most, iand(as_int(load(block + i)), iset1(0x7fffffff)));
+  return reduce_max(most) < 0x7f800000;
+}
+
 // put(token, row, value) for rows [row0, row1) and tokens [t0, t1), x_of(token) = its activations.
 template <class W, class X, class Put>
 void product(const Weights& w, int64_t row0, int64_t row1, int64_t t0, int64_t t1, X x_of, Put put) {

@@ -145,13 +145,6 @@ template <int Rows> void tile(const Weights& w, int64_t row, const float* const*
   else many_tokens<Rows>(rows, w.cols, x, tokens, out);
 }
 
-// Of n decoded weights, zeros after.
-COLI_INLINE bool finite(const float* block, int n) {
-  i32x16 most = izero();
-  for (int i = 0; i < n; i += 16) most = imax(most, iand(as_int(load(block + i)), iset1(0x7fffffff)));
-  return reduce_max(most) < 0x7f800000;
-}
-
 // Puts NaN where it belongs; the first element that is not finite, or -1.
 int64_t first_bad(const uint8_t* codes, int n, float* block) {
   int bad = -1;

@@ -13,7 +13,8 @@ import golden
 from colibri.container.header import read_header
 from colibri.container.reader import Container, open_container
 from colibri.container.trunk import to_float32
-from colibri.kernels.packing import pack_matrix, unpack
+from colibri.formats.base import decode
+from colibri.formats.packed import INT4, pack_matrix
 from colibri.llm import embedded_model
 from colibri.models.registry import family_for
 
@@ -31,7 +32,7 @@ def test_size() -> None:
 
 
 def test_draft_layer_is_kept_at_8_bits(model: Container) -> None:
-    schemes = {n: (e.layout.scheme, e.draft) for n, e in model.expert_layers().items()}
+    schemes = {n: (e.layout.format.name, e.draft) for n, e in model.expert_layers().items()}
     assert schemes == {
         **{n: ("int4-gs64", False) for n in (1, 2, 3, 4)},
         5: ("int8-gs64", True),
@@ -47,10 +48,10 @@ def test_int4_on_trained_weights(model: Container, name: str) -> None:
     source = stored.reshape(tensor.shape)
     values = to_float32(source)
 
-    packed = pack_matrix(values, "int4-gs64")
+    packed = pack_matrix(values, INT4)
     assert embedded_bytes(model, name) == packed.data.tobytes()
     assert packed.multiplier == 1
-    back = unpack(packed.data, packed.scheme, packed.rows, packed.cols, packed.multiplier)
+    back = decode(packed)
     assert golden.cosine(back, values) >= 0.994
 
 

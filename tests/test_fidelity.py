@@ -16,7 +16,9 @@ import colibri.routing.sigmoid
 import colibri.routing.softmax
 import golden
 from colibri import LLM, SamplingParams
-from colibri.kernels.packing import pack_matrix, unpack
+from colibri.formats.base import decode
+from colibri.formats.packed import pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.routing.sigmoid import SigmoidRouter
 from colibri.routing.softmax import SoftmaxRouter
 
@@ -140,8 +142,8 @@ def round_to_bf16(w: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def round_experts(scheme: Any) -> Any:
     def matrix(w: NDArray[np.float32]) -> NDArray[np.float32]:
-        m = pack_matrix(np.ascontiguousarray(w), scheme)
-        return unpack(m.data, m.scheme, m.rows, m.cols, m.multiplier)
+        m = pack_matrix(np.ascontiguousarray(w), FORMATS[scheme])
+        return decode(m)
 
     def change(name: str, w: NDArray[np.float32]) -> NDArray[np.float32]:
         if ".experts." not in name:

@@ -15,7 +15,7 @@ from colibri.container.manifest import read_manifest
 from colibri.container.reader import open_container
 from colibri.convert.loop import convert
 from colibri.errors import ColibriError, ContainerError
-from colibri.kernels.fp8 import Fp8Matrix
+from colibri.formats.fp8 import Fp8Format
 from colibri.lab.verify.verify import verify
 from colibri.models.registry import family_for
 from fp8_kit import wide
@@ -124,8 +124,8 @@ def test_a_converted_trunk_stays_in_fp8(tmp_path: Path) -> None:
     target = converted(stored, tmp_path / "out")
     container = open_container(target, lambda c: family_for(c).weights_of(c))
     name = "model.layers.0.self_attn.o_proj.weight"
-    assert container.info(name).dtype == "fp8-e4m3-b128-ue8m0"
+    assert container.info(name).format.name == "fp8-e4m3-b128-ue8m0"
     assert_same_bits(logits(target, **EXACT), logits(target, **EXACT, prefill_chunk=1))
     with LLM(stored, **EXACT) as llm:
         o_proj: Any = llm._engine.model.layers[0].mixer
-        assert isinstance(o_proj.o_proj.weight, Fp8Matrix)
+        assert isinstance(o_proj.o_proj.weight.format, Fp8Format)

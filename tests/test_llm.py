@@ -33,8 +33,8 @@ from colibri.errors import (
     TokenizerError,
 )
 from colibri.experts.streamed import StreamedExperts
+from colibri.formats.packed import PackedFormat
 from colibri.kernels import cpu
-from colibri.kernels.packing import PackedMatrix, block_bytes
 from colibri.llm import embedded_model
 from colibri.text.history import prepared
 
@@ -451,8 +451,8 @@ def test_numbers_that_are_none_end_one_answer_and_no_more(family: str) -> None:
         others = dataclasses.replace(GREEDY, logit_bias=dict.fromkeys(last, -100.0))
         expected = llm.generate([5, 6, 7], others)
         embedding = llm._engine.model.embedding
-        assert isinstance(embedding, PackedMatrix)
-        last_block = embedding.data[-block_bytes(embedding.scheme, embedding.cols) :]
+        assert isinstance(embedding.format, PackedFormat)
+        last_block = embedding.data[-embedding.format.block_bytes(embedding.cols) :]
         last_block[:] = 0xFF  # scales that are NaN, of the last 16 tokens
         healthy = llm.stream([5, 6, 7], others)
         first = next(healthy)

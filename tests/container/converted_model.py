@@ -30,7 +30,7 @@ from colibri.container.manifest import (
     manifest_bytes,
     record_parts,
 )
-from colibri.kernels.packing import pack_expert, pack_matrix
+from colibri.formats.packed import INT4, INT8, pack_expert, pack_matrix
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -38,8 +38,8 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 def make_record(tensors: Arrays, layer: int, expert: int) -> np.ndarray[Any, Any]:
     prefix = f"model.layers.{layer}.experts.{expert}"
     parts = [tensors[f"{prefix}.{part}.weight"] for part in ("gate", "up", "down")]
-    body, multipliers = pack_expert(*parts, "int4-gs64")
-    record = np.zeros(spec.record_bytes("int4-gs64", HIDDEN, INNER), np.uint8)
+    body, multipliers = pack_expert(*parts, INT4)
+    record = np.zeros(spec.record_bytes(INT4, HIDDEN, INNER), np.uint8)
     record[: body.size] = body
     spec.pack_tail(record, spec.RecordTail(layer, expert, multipliers))
     return record
@@ -55,8 +55,8 @@ def write_converted(directory: Path, packed: tuple[str, ...] = ()) -> Manifest:
     write_config(directory)
     trunk, packed_tensors = trunk_tensors(), []
     for name in packed:
-        m = pack_matrix(trunk[name], "int8-gs64")
-        packed_tensors.append(PackedTensor(name, m.scheme, m.rows, m.cols, m.multiplier))
+        m = pack_matrix(trunk[name], INT8)
+        packed_tensors.append(PackedTensor(name, m.format.name, m.rows, m.cols, m.multiplier))
         trunk[name] = m.data
     files = [
         file_entry(write_tensors(directory / "trunk-00001-of-00001.safetensors", trunk), len(trunk))
@@ -76,7 +76,7 @@ def write_converted(directory: Path, packed: tuple[str, ...] = ()) -> Manifest:
 
 
 def layer_spec(layer: int) -> LayerSpec:
-    size = spec.record_bytes("int4-gs64", HIDDEN, INNER)
+    size = spec.record_bytes(INT4, HIDDEN, INNER)
     parts = record_parts("int4-gs64", HIDDEN, INNER)
     return LayerSpec(layer, EXPERTS, size, "int4-gs64", HIDDEN, INNER, parts)
 

@@ -20,7 +20,7 @@ from colibri.container import spec
 from colibri.container.manifest import manifest_bytes, read_manifest
 from colibri.container.reader import Container, open_container
 from colibri.errors import ContainerError
-from colibri.kernels.packing import pack_matrix
+from colibri.formats.packed import INT4, INT8, pack_matrix
 
 Q = "model.layers.0.q_proj.weight"
 EMBEDDING = "model.embed_tokens.weight"
@@ -51,10 +51,10 @@ def test_one_read_gives_a_record(tmp_path: Path) -> None:
     assert c.converted
     for n, layer in c.expert_layers().items():
         assert layer.record
-        assert (layer.layout.scheme, layer.layout.hidden, layer.layout.inner) == (
+        assert (layer.layout.format.name, layer.layout.hidden, layer.layout.inner) == (
             "int4-gs64", HIDDEN, INNER,
         )  # fmt: skip
-        assert layer.parts(1) == (0, 0, spec.down_offset("int4-gs64", HIDDEN, INNER))
+        assert layer.parts(1) == (0, 0, spec.down_offset(INT4, HIDDEN, INNER))
         for e in range(EXPERTS):
             (span,) = layer.reads(e)
             assert span.offset % 4096 == span.slot_offset == 0
@@ -74,9 +74,9 @@ def test_other_tools_can_open_the_files(tmp_path: Path) -> None:
 def test_trunk_stored_packed(tmp_path: Path) -> None:
     write_converted(tmp_path, packed=(Q, EMBEDDING))
     c = open_tiny(tmp_path)
-    m = pack_matrix(trunk_tensors()[Q], "int8-gs64")
+    m = pack_matrix(trunk_tensors()[Q], INT8)
     info = c.info(Q)
-    assert (info.dtype, info.shape, info.nbytes) == ("int8-gs64", (HIDDEN, HIDDEN), m.nbytes)
+    assert (info.format.name, info.shape, info.nbytes) == ("int8-gs64", (HIDDEN, HIDDEN), m.nbytes)
     np.testing.assert_array_equal(c.read_packed(Q, 0, m.nbytes), m.data)
     np.testing.assert_array_equal(c.read_packed(Q, 100, 7), m.data[100:107])
     place = np.zeros(m.nbytes, np.uint8)

@@ -80,7 +80,7 @@ def test_a_checkpoint_with_an_expert_a_tensor(tmp_path: Path, dtype: str, shards
     write_sharded(tmp_path, {**trunk_tensors(), **experts}, shards)
     c = open_tiny(tmp_path)
     assert not c.converted
-    assert c.expert_layers()[0].layout.scheme == {"float16": "f16", "float32": "f32"}.get(
+    assert c.expert_layers()[0].layout.format.name == {"float16": "f16", "float32": "f32"}.get(
         dtype, dtype
     )
     assert_experts(c, experts)
@@ -118,7 +118,7 @@ def test_trunk_tensors(tmp_path: Path) -> None:
     assert c.trunk_bytes == sum(a.nbytes for a in trunk.values())
     assert c.stored_bits is None
     info = c.info("model.layers.0.q_proj.weight")
-    assert (info.dtype, info.shape, info.multiplier) == ("bf16", (HIDDEN, HIDDEN), 1.0)
+    assert (info.format.name, info.shape, info.multiplier) == ("bf16", (HIDDEN, HIDDEN), 1.0)
     for name, a in trunk.items():
         np.testing.assert_array_equal(c.read_all(name), a)
         np.testing.assert_array_equal(c.read_rows(name, 3, 17), a[3:17])

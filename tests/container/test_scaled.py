@@ -25,8 +25,8 @@ from colibri.container.missing import without_data
 from colibri.container.reader import Container, open_container
 from colibri.container.trunk import load_matrix, load_vector, matrix_bytes
 from colibri.errors import ColibriError, ContainerError, UnsupportedModelError
-from colibri.kernels.fp8 import Fp8Matrix
-from colibri.kernels.packing import PackedMatrix, pack_matrix
+from colibri.formats.fp8 import Fp8Format
+from colibri.formats.packed import INT8, PackedFormat, pack_matrix
 from colibri.kernels.reference import fp8 as reference
 from scripts import fp8
 
@@ -66,10 +66,10 @@ def test_a_matrix_of_the_trunk(tmp_path: Path, form: fp8.Scales) -> None:
     np.testing.assert_array_equal(c.read_all(Q), values)
     np.testing.assert_array_equal(load_vector(c, Q), values)
     m = load_matrix(c, Q, "source", rows=slice(16, 60))
-    assert isinstance(m, Fp8Matrix)
-    np.testing.assert_array_equal(reference.decode(m.codes, m.scales, m.first), values[16:60])
-    packed, expected = load_matrix(c, Q, 8), pack_matrix(values, "int8-gs64")
-    assert isinstance(packed, PackedMatrix)
+    assert isinstance(m.format, Fp8Format)
+    np.testing.assert_array_equal(reference.decode(*m.parts, m.first), values[16:60])
+    packed, expected = load_matrix(c, Q, 8), pack_matrix(values, INT8)
+    assert isinstance(packed.format, PackedFormat)
     np.testing.assert_array_equal(packed.data, expected.data)
     for bits in ("source", 8, 4):
         assert matrix_bytes(c.info(Q), bits) == load_matrix(c, Q, bits).nbytes  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_reads_bring_experts_with_their_scales(
     floats = fp8.decoded(tensors(form, together))
     c = opened(tmp_path, tensors(form, together))
     layer = c.expert_layers()[1]
-    assert layer.layout.is_fp8
+    assert layer.layout.num_parts == 6
     assert layer.layout.up_first == (INNER if together else 0)
     for expert in range(EXPERTS):
         slot = np.zeros(layer.slot_bytes, np.uint8)

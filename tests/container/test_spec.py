@@ -7,22 +7,24 @@ from tiny_model import expert_tensors
 
 from colibri.container import spec
 from colibri.errors import ContainerError
+from colibri.formats.packed import INT4
+from colibri.formats.table import FORMATS
 
 RECORD = make_record(expert_tensors(), 1, 2)
 
 
 def test_sizes() -> None:
     # 2048 x 768 at int4: 96 blocks of 17408 bytes, 128 blocks of 6528, the tail
-    assert spec.down_offset("int4-gs64", 2048, 768) == 96 * 32 * 544
-    assert spec.record_bytes("int4-gs64", 2048, 768) == 2510848
-    assert spec.record_bytes("int4-gs64", 40, 24) % 4096 == 0
+    assert spec.down_offset(INT4, 2048, 768) == 96 * 32 * 544
+    assert spec.record_bytes(INT4, 2048, 768) == 2510848
+    assert spec.record_bytes(INT4, 40, 24) % 4096 == 0
 
 
 def test_a_body_that_fills_its_pages_gets_another_for_the_tail() -> None:
     for hidden in range(64, 2048, 64):
         for scheme in ("int4-gs64", "int8-gs64"):
-            body = spec.body_bytes(scheme, hidden, 64)
-            assert 64 <= spec.record_bytes(scheme, hidden, 64) - body < 64 + 4096
+            body = spec.body_bytes(FORMATS[scheme], hidden, 64)
+            assert 64 <= spec.record_bytes(FORMATS[scheme], hidden, 64) - body < 64 + 4096
 
 
 def test_the_tail_is_at_the_end_and_has_this_layout() -> None:

@@ -12,9 +12,12 @@ from colibri.container.reader import Container, open_container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector, matrix_bytes
 from colibri.container.weights import Rule, WeightMap
 from colibri.errors import ConfigError, ContainerError
+from colibri.formats.base import decode
+from colibri.formats.floats import FloatFormat
+from colibri.formats.packed import INT8, PackedFormat, pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.hardware import hugepages
 from colibri.hardware.hugepages import Slabs
-from colibri.kernels.packing import DenseMatrix, PackedMatrix, pack_matrix, unpack
 
 RNG = np.random.default_rng(3)
 NORMAL = RNG.normal(size=(70, 100)).astype(np.float32)
@@ -58,10 +61,10 @@ def test_loading_in_pieces_gives_the_bytes_of_the_whole(
     monkeypatch.setattr(trunk, "_PIECE_BYTES", rows_a_piece * w[0].nbytes)
     c = container(tmp_path, {"w": w})
     scheme: Any = {8: "int8-gs64", 4: "int4-gs64"}[bits]
-    expected = pack_matrix(w, scheme)
+    expected = pack_matrix(w, FORMATS[scheme])
     m = load_matrix(c, "w", bits)
-    assert isinstance(m, PackedMatrix)
-    assert (m.scheme, m.rows, m.cols) == (scheme, 70, 100)
+    assert isinstance(m.format, PackedFormat)
+    assert (m.format.name, m.rows, m.cols) == (scheme, 70, 100)
     assert m.multiplier == expected.multiplier
     assert bits_equal(m.data, expected.data)
     assert matrix_bytes(c.info("w"), bits) == m.nbytes
@@ -80,17 +83,17 @@ def test_packed_matrices_lie_in_slabs(
     slabs = Slabs()
     before = slabs.take(4096).ctypes.data
     matrices = [load_matrix(c, name, 8, slabs=slabs) for _ in range(2)]
-    places = [m.data.ctypes.data - before for m in matrices if isinstance(m, PackedMatrix)]
+    places = [m.data.ctypes.data - before for m in matrices if isinstance(m.format, PackedFormat)]
     assert places == [4096, 4096 + matrices[0].nbytes + -matrices[0].nbytes % 4096]
-    assert all(bits_equal(m.data, pack_matrix(w, "int8-gs64").data) for m in matrices)
+    assert all(bits_equal(m.data, pack_matrix(w, INT8).data) for m in matrices)
 
 
 def test_the_multiplier_cases_above_are_real() -> None:
     w = NORMAL.copy()
     w[50] *= 1e8
-    assert pack_matrix(w, "int8-gs64").multiplier > 1
+    assert pack_matrix(w, INT8).multiplier > 1
     w[50] *= 1e-15
-    assert pack_matrix(w, "int8-gs64").multiplier < 1
+    assert pack_matrix(w, INT8).multiplier < 1
 
 
 @pytest.mark.parametrize("bits", [8, 4, "source"])
@@ -106,7 +109,7 @@ def test_loading_takes_a_few_megabytes_beside_the_result(
     m = load_matrix(c, "w", bits)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert isinstance(m, DenseMatrix) or (m.multiplier == 1) == (size == 1)
+    assert isinstance(m.format, FloatFormat) or (m.multiplier == 1) == (size == 1)
     assert peak < m.nbytes + 10_000_000
 
 
@@ -115,7 +118,7 @@ def test_at_source_precision_nothing_changes(tmp_path: Path, dtype: Any) -> None
     w = bf16(NORMAL) if dtype == np.uint16 else NORMAL.astype(dtype)
     c = container(tmp_path, {"w": w})
     for m in (load_matrix(c, "w", "source"), load_embedding(c, "w", 32)):
-        assert isinstance(m, DenseMatrix)
+        assert isinstance(m.format, FloatFormat)
         assert m.data.dtype == dtype
         assert bits_equal(m.data, w)
         assert matrix_bytes(c.info("w"), "source") == matrix_bytes(c.info("w"), 32) == m.nbytes
@@ -126,10 +129,10 @@ def test_at_source_precision_nothing_changes(tmp_path: Path, dtype: Any) -> None
 def test_some_rows(tmp_path: Path, rows: slice, bits: Any) -> None:
     c = container(tmp_path, {"w": NORMAL})
     m = load_matrix(c, "w", bits, rows=rows)
-    if isinstance(m, DenseMatrix):
+    if isinstance(m.format, FloatFormat):
         assert bits_equal(m.data, NORMAL[rows])
     else:
-        assert bits_equal(m.data, pack_matrix(NORMAL[rows].copy(), "int8-gs64").data)
+        assert bits_equal(m.data, pack_matrix(NORMAL[rows].copy(), INT8).data)
 
 
 def test_exact_tensors_come_as_float32(tmp_path: Path) -> None:
@@ -193,17 +196,17 @@ def test_stored_packed(tmp_path: Path) -> None:
     write_converted(tmp_path, packed=(Q, "model.embed_tokens.weight"))
     c = open_container(tmp_path, lambda _: weight_map())
     whole = load_matrix(c, Q, 8)
-    assert isinstance(whole, PackedMatrix)
+    assert isinstance(whole.format, PackedFormat)
     fewer = load_matrix(c, Q, 4)
-    assert isinstance(fewer, PackedMatrix)
-    assert fewer.scheme == "int8-gs64"
+    assert isinstance(fewer.format, PackedFormat)
+    assert fewer.format is INT8
     assert bits_equal(fewer.data, whole.data)
     assert matrix_bytes(c.info(Q), 4) == matrix_bytes(c.info(Q), 8) == whole.nbytes
     with pytest.raises(ConfigError, match=f"'{Q}' is stored at 8 bits; source was asked for"):
         load_matrix(c, Q, "source")
     with pytest.raises(ConfigError, match="is stored at 8 bits"):
         load_embedding(c, "model.embed_tokens.weight", 32)
-    assert isinstance(load_embedding(c, "model.embed_tokens.weight", 8), PackedMatrix)
+    assert load_embedding(c, "model.embed_tokens.weight", 8).format is INT8
     with pytest.raises(ContainerError, match="must be exact"):
         load_vector(c, Q)
 
@@ -213,10 +216,10 @@ def test_rows_of_a_matrix_stored_packed(tmp_path: Path, rows: slice) -> None:
     write_converted(tmp_path, packed=(Q,))
     c = open_container(tmp_path, lambda _: weight_map())
     whole, some = load_matrix(c, Q, 8), load_matrix(c, Q, 8, rows=rows)
-    assert isinstance(whole, PackedMatrix)
-    assert isinstance(some, PackedMatrix)
-    values = unpack(whole.data, whole.scheme, whole.rows, whole.cols, whole.multiplier)
-    found = unpack(some.data, some.scheme, some.rows, some.cols, some.multiplier)
+    assert isinstance(whole.format, PackedFormat)
+    assert isinstance(some.format, PackedFormat)
+    values = decode(whole)
+    found = decode(some)
     assert bits_equal(found, values[rows])
 
 

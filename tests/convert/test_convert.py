@@ -16,7 +16,8 @@ from colibri.container.spec import verify_record
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
 from colibri.convert import ConvertProgress, convert
 from colibri.convert import plan as plan_module
-from colibri.kernels.packing import PackedMatrix, pack_expert
+from colibri.formats.packed import PackedFormat, pack_expert
+from colibri.formats.table import FORMATS
 
 MODEL = Model()
 
@@ -50,7 +51,7 @@ def test_round_trip(tmp_path: Path, dtype: str, shape: tuple[int, int]) -> None:
         np.testing.assert_array_equal(container.read_all(name), tensors[name])
     for layer, experts in container.expert_layers().items():
         scheme = "int8-gs64" if layer == DRAFT_LAYER else "int4-gs64"
-        assert experts.layout.scheme == scheme
+        assert experts.layout.format.name == scheme
         assert experts.draft == (layer == DRAFT_LAYER)
         for e in range(model.experts):
             (span,) = experts.reads(e)
@@ -60,7 +61,7 @@ def test_round_trip(tmp_path: Path, dtype: str, shape: tuple[int, int]) -> None:
             tail = verify_record(record, layer, e, "here")
             at = f"model.layers.{layer}.mlp.experts.{e}."
             parts = (tensors[f"{at}{p}_proj.weight"] for p in ("gate", "up", "down"))
-            body, multipliers = pack_expert(*parts, scheme)  # type: ignore[arg-type]
+            body, multipliers = pack_expert(*parts, FORMATS[scheme])  # type: ignore[arg-type]
             assert tail.multipliers == multipliers
             np.testing.assert_array_equal(record[: len(body)], body)
             assert not record[len(body) : -64].any()
@@ -82,9 +83,9 @@ def test_packed_trunk_equals_quantisation_at_load(
     for name, p in packed.items():
         want_bits = 8 if p.scheme == "int8-gs64" else 4
         a, b = load_matrix(loaded, name, want_bits), load_matrix(stored, name, want_bits)
-        assert isinstance(a, PackedMatrix)
-        assert isinstance(b, PackedMatrix)
-        assert (a.scheme, a.multiplier) == (b.scheme, b.multiplier)
+        assert isinstance(a.format, PackedFormat)
+        assert isinstance(b.format, PackedFormat)
+        assert (a.format, a.multiplier) == (b.format, b.multiplier)
         np.testing.assert_array_equal(a.data, b.data)
     assert packed["lm_head.weight"].scheme == f"int{bits}-gs64"
     assert packed["model.embed_tokens.weight"].scheme == "int8-gs64"

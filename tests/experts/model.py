@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from colibri.container.layerexperts import Span
+from colibri.formats.table import FORMATS
 from colibri.kernels.moe import ExpertLayout
 
 PAGE = 4096
-LAYOUT = ExpertLayout("f32", 32, 40)
+LAYOUT = ExpertLayout(FORMATS["f32"], 32, 40)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from colibri.container.spec import (
 )
 from colibri.errors import ContainerError
 from colibri.experts.streamed import StreamedExperts
+from colibri.formats.packed import pack_expert
+from colibri.formats.table import FORMATS
 from colibri.kernels.moe import ExpertLayout
-from colibri.kernels.packing import pack_expert
 
 HIDDEN, INNER = 96, 80
 
@@ -34,19 +35,19 @@ class Records:
 
     @property
     def slot_bytes(self):
-        return record_bytes(self.layout.scheme, HIDDEN, INNER)
+        return record_bytes(self.layout.format, HIDDEN, INNER)
 
     def reads(self, expert):
         n = self.slot_bytes
         return (Span(self.file, expert * n, n, 0, n),)
 
     def parts(self, expert):
-        return 0, 0, down_offset(self.layout.scheme, HIDDEN, INNER)
+        return 0, 0, down_offset(self.layout.format, HIDDEN, INNER)
 
 
 def make_records(file, scheme, size=1.0):
     """A layer whose weights of the order `size` need multipliers if tiny, and its weights."""
-    records = Records(file, ExpertLayout(scheme, HIDDEN, INNER))
+    records = Records(file, ExpertLayout(FORMATS[scheme], HIDDEN, INNER))
     rng = np.random.default_rng(7)
     data, weights = [], []
     for expert in range(records.num_experts):
@@ -54,8 +55,8 @@ def make_records(file, scheme, size=1.0):
         gate, up, down = ((rng.standard_normal(s) * 0.3).astype(np.float32) for s in shapes)
         down *= np.float32(size)
         record = np.zeros(records.slot_bytes, np.uint8)
-        body, multipliers = pack_expert(gate, up, down, scheme)
-        record[: body_bytes(scheme, HIDDEN, INNER)] = body
+        body, multipliers = pack_expert(gate, up, down, FORMATS[scheme])
+        record[: body_bytes(FORMATS[scheme], HIDDEN, INNER)] = body
         pack_tail(record, RecordTail(5, expert, multipliers))
         data.append(record.tobytes())
         weights.append((gate, up, down))

@@ -7,11 +7,14 @@ from bits import everywhere as every_way
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colibri.kernels.fp8 import SCALED, Fp8Matrix, scale_shape
+from colibri.formats.base import NonFiniteError, check_finite, decode
+from colibri.formats.floats import float_matrix
+from colibri.formats.fp8 import FP8, SCALED, fp8_matrix, scale_shape
+from colibri.formats.packed import INT8, pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.kernels.layer import Projector
 from colibri.kernels.matmul import embed, matmul, matmul_heads
-from colibri.kernels.moe import FP8_SCHEMES, ExpertLayout, ExpertTable, moe_all, moe_some
-from colibri.kernels.packing import DenseMatrix, NonFiniteError, check_fp8, decode_fp8, pack_matrix
+from colibri.kernels.moe import ExpertLayout, ExpertTable, moe_all, moe_some
 from colibri.kernels.reference import fp8 as reference
 
 KINDS = ("f32", "bf16", "ue8m0")
@@ -33,7 +36,7 @@ def random_scales(rng, shape, kind):
 def matrix(seed, rows, cols, kind, first=0):
     rng = np.random.default_rng(seed)
     scales = random_scales(rng, scale_shape(rows, cols, first), kind)
-    return Fp8Matrix(random_codes(rng, rows, cols), scales, first)
+    return fp8_matrix(random_codes(rng, rows, cols), scales, first)
 
 
 def activations(seed, *shape):
@@ -41,7 +44,7 @@ def activations(seed, *shape):
 
 
 def values(w):
-    return DenseMatrix(reference.decode(w.codes, w.scales, w.first))
+    return float_matrix(reference.decode(*w.parts, w.first))
 
 
 shapes = dict(
@@ -57,14 +60,14 @@ shapes = dict(
 @given(**shapes)
 def test_decoding_is_its_twin_every_way(seed, rows, cols, kind, first):
     w = matrix(seed, rows, cols, kind, first)
-    same(every_way(lambda: decode_fp8(w)), reference.decode(w.codes, w.scales, first))
-    check_fp8(w)
+    same(every_way(lambda: decode(w)), reference.decode(*w.parts, first))
+    check_finite(w)
 
 
 def test_every_code_has_its_value():
     codes = np.arange(256, dtype=np.uint8).reshape(1, 256)
     codes = codes[:, codes[0] & 127 != 127]
-    found = decode_fp8(Fp8Matrix(codes, np.ones((1, 2), np.float32)))[0]
+    found = decode(fp8_matrix(codes, np.ones((1, 2), np.float32)))[0]
     at = dict(zip(codes[0].tolist(), found.tolist(), strict=True))
     assert (at[0x38], at[0xB9], at[0x7E]) == (1.0, -1.125, 448.0)
     assert (at[0x01], at[0x07], at[0x08]) == (2.0**-9, 7 * 2.0**-9, 2.0**-6)
@@ -88,7 +91,7 @@ def test_heads_embedding_rows_and_neighbours(kind):
     same(matmul_heads(np.repeat(x[:, None], 3, 1), w).reshape(5, -1), matmul(x, w))
     ids = np.array([149, 0, 28, 27], np.int64)
     same(every_way(lambda: embed(ids, w)), values(w).data[ids])
-    other = pack_matrix(activations(3, 40, 200), "int8-gs64")
+    other = pack_matrix(activations(3, 40, 200), INT8)
     both = every_way(lambda: np.concatenate(Projector([w, other, w])(x), axis=1))
     same(both, np.concatenate([matmul(x, m) for m in (w, other, w)], axis=1))
 
@@ -98,14 +101,14 @@ def test_heads_embedding_rows_and_neighbours(kind):
 @pytest.mark.parametrize("code", [0x7F, 0xFF])
 def test_a_nan_code_is_found_and_never_a_number(kind, col, code):
     w, x = matrix(4, 9, 200, kind), activations(4, 17, 200)
-    w.codes[6, col] = code
-    w.codes[7, 5] = 0x7F
+    w.data[6, col] = code
+    w.data[7, 5] = 0x7F
     for tokens in (1, 17):
         y = every_way(lambda tokens=tokens: matmul(x[:tokens], w))
         clean = np.arange(9) // 2 != 3
         assert np.isnan(y[:, ~clean]).all()
         same(y, matmul(x[:tokens], values(w)))
-    for attempt in (check_fp8, decode_fp8):
+    for attempt in (check_finite, decode):
         with pytest.raises(NonFiniteError) as error:
             attempt(w)
         assert (error.value.row, error.value.col) == (6, col)
@@ -134,13 +137,13 @@ def test_a_nan_code_is_found_and_never_a_number(kind, col, code):
 )
 def test_scales_at_the_ends_of_their_range(kind, scale, finite):
     w = matrix(5, 130, 130, kind)
-    w.scales[1, 1] = scale
-    expected = reference.decode(w.codes, w.scales)
+    w.parts[1][1, 1] = scale
+    expected = reference.decode(*w.parts)
     if finite:
-        same(every_way(lambda: decode_fp8(w)), expected)
+        same(every_way(lambda: decode(w)), expected)
     else:
         with pytest.raises(NonFiniteError) as error:
-            check_fp8(w)
+            check_finite(w)
         assert (error.value.row, error.value.col) == (128, 128)
         x = activations(5, 3, 130)
         assert not np.isfinite(every_way(lambda: matmul(x, w))[:, 128:]).any()
@@ -157,9 +160,9 @@ def test_scales_at_the_ends_of_their_range(kind, scale, finite):
 def test_scales_of_another_shape_are_refused(shape, first, message):
     codes = np.zeros((200, 200), np.uint8)
     with pytest.raises(ValueError, match=message):
-        decode_fp8(Fp8Matrix(codes, np.ones(shape, np.float32), first))
+        decode(fp8_matrix(codes, np.ones(shape, np.float32), first))
     with pytest.raises(ValueError, match="float32, uint16"):
-        decode_fp8(Fp8Matrix(codes, np.ones((2, 2), np.float16)))
+        decode(fp8_matrix(codes, np.ones((2, 2), np.float16)))
 
 
 def unaligned(a):
@@ -171,7 +174,7 @@ def unaligned(a):
 
 def experts(seed, count, hidden, inner, kind, up_first):
     """(layout, addresses) in fp8 and in float32, and what keeps the memory alive."""
-    scheme = FP8_SCHEMES[KINDS.index(kind)]
+    format = FP8[KINDS.index(kind)]
     alive, parts, plain = [], [], []
     for e in range(count):
         three = [
@@ -179,13 +182,13 @@ def experts(seed, count, hidden, inner, kind, up_first):
             matrix(seed + 10 * e + 1, inner, hidden, kind, up_first),
             matrix(seed + 10 * e + 2, hidden, inner, kind),
         ]
-        stored = [unaligned(m.codes) for m in three] + [unaligned(m.scales) for m in three]
+        stored = [unaligned(m.data) for m in three] + [unaligned(m.parts[1]) for m in three]
         dense = [values(m).data for m in three]
         parts.append([a.ctypes.data for a in stored])
         plain.append([a.ctypes.data for a in dense])
         alive += stored + dense
-    fp8 = ExpertLayout(scheme, hidden, inner, up_first), np.array(parts, np.uint64)
-    return fp8, (ExpertLayout("f32", hidden, inner), np.array(plain, np.uint64)), alive
+    fp8 = ExpertLayout(format, hidden, inner, up_first), np.array(parts, np.uint64)
+    return fp8, (ExpertLayout(FORMATS["f32"], hidden, inner), np.array(plain, np.uint64)), alive
 
 
 @settings(max_examples=30, deadline=None)
@@ -226,4 +229,4 @@ def test_addresses_of_scales_are_asked_for():
     with pytest.raises(ValueError, match="address"):
         moe_all(ExpertTable(layout, parts, ones, 2), ids, one, x)
     with pytest.raises(ValueError, match="within a block"):
-        ExpertTable(ExpertLayout(layout.scheme, 40, 40, 128), parts, ones, 2)
+        ExpertTable(ExpertLayout(layout.format, 40, 40, 128), parts, ones, 2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from bits import assert_same, everywhere, normal
 
+from colibri.formats.floats import float_matrix
 from colibri.kernels.hyper import HyperMix, leave, mean
-from colibri.kernels.packing import DenseMatrix
 from colibri.kernels.reference import hyper as ref
 
 
@@ -23,7 +23,7 @@ class Case:
         )
         switches: dict[str, Any] = {"streams": streams, "iterations": iterations, "eps": eps}
         fn, *rest = weights
-        self.mix = HyperMix(DenseMatrix(fn), *rest, **switches, norm_eps=1e-5)
+        self.mix = HyperMix(float_matrix(fn), *rest, **switches, norm_eps=1e-5)
         self.twin = ref.HyperMix(*weights, **switches, norm_eps=1e-5)
         self.x, self.y = normal(4, rows, streams, n, scale=3.0), normal(5, rows, n)
 
@@ -94,10 +94,10 @@ def test_wrong_shapes_are_refused() -> None:
         ((normal(1, 99, 9 * 8), normal(2, 99), scale), 9),
     ):
         with pytest.raises(ValueError, match=r".+"):
-            HyperMix(DenseMatrix(wrong[0]), *wrong[1:], streams=streams, **switches)
+            HyperMix(float_matrix(wrong[0]), *wrong[1:], streams=streams, **switches)
     with pytest.raises(ValueError, match="iteration"):
-        HyperMix(DenseMatrix(fn), base, scale, streams=4, **(switches | {"iterations": 0}))
-    mix = HyperMix(DenseMatrix(fn), base, scale, streams=4, **switches)
+        HyperMix(float_matrix(fn), base, scale, streams=4, **(switches | {"iterations": 0}))
+    mix = HyperMix(float_matrix(fn), base, scale, streams=4, **switches)
     with pytest.raises(ValueError, match="other streams"):
         mix.enter(normal(1, 2, 4, 9))
     x = normal(1, 2, 4, 8)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from bits import assert_same, everywhere, normal
 
+from colibri.formats.floats import float_matrix
+from colibri.formats.packed import pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.kernels import layer, ops, routing
 from colibri.kernels.attention import attend
 from colibri.kernels.matmul import matmul
-from colibri.kernels.packing import DenseMatrix, pack_matrix
 from colibri.kernels.reference import layer as ref
 
 HIDDEN, EPS = 96, 1e-6
@@ -21,7 +23,7 @@ def weights(seed: int, rows: int, cols: int):
 
 
 def stored(w, kind: str):
-    return DenseMatrix(w) if kind == "f32" else pack_matrix(w, kind)
+    return float_matrix(w) if kind == "f32" else pack_matrix(w, FORMATS[kind])
 
 
 def normed_sum(x, y, w):
@@ -53,7 +55,7 @@ def test_norm_and_projections(rows, summand, kind):
 def test_norm_and_projections_match_the_reference():
     x, norm = normal(1, 3, HIDDEN), ref.Norm(normal(2, HIDDEN), EPS)
     ws, biases = [weights(3, 20, HIDDEN), weights(4, 7, HIDDEN)], [normal(5, 20), None]
-    projector = layer.Projector([DenseMatrix(w) for w in ws], biases)
+    projector = layer.Projector([float_matrix(w) for w in ws], biases)
     _, outs = projector.normed(x, None, layer.norm(norm.weight, EPS))
     for got, want in zip(outs, ref.project(norm(x), ws, biases), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
@@ -226,7 +228,7 @@ def test_what_is_not_finite_is_not_clipped_away():
 @pytest.mark.parametrize("sigmoid", [False, True])
 def test_norm_and_route(sigmoid, rows):
     x, y, w = normal(1, rows, HIDDEN), normal(2, rows, HIDDEN), normal(3, HIDDEN)
-    gate, bias = DenseMatrix(weights(4, 24, HIDDEN)), normal(5, 24)
+    gate, bias = float_matrix(weights(4, 24, HIDDEN)), normal(5, 24)
     rule = (
         layer.sigmoid_rule(bias, 3, 4, 2, True, 2.5) if sigmoid else layer.softmax_rule(24, 3, True)
     )
@@ -246,7 +248,7 @@ def test_norm_and_route(sigmoid, rows):
 
 
 def test_routing_names_the_row_that_is_not_finite():
-    x, gate = normal(1, 3, HIDDEN), layer.Projector([DenseMatrix(weights(2, 8, HIDDEN))])
+    x, gate = normal(1, 3, HIDDEN), layer.Projector([float_matrix(weights(2, 8, HIDDEN))])
     x[1, 5] = np.inf
     norm, rule = layer.norm(normal(3, HIDDEN), EPS), layer.softmax_rule(8, 2, False)
     with pytest.raises(ValueError, match="row 1: a router logit is not finite"):
@@ -291,8 +293,8 @@ def test_rows_of_a_step_are_checked():
         layer.step_rows(positions, [2, 3], tables[0], tables[1][:, :2].copy(), caches)
     with pytest.raises(ValueError, match="a list of caches a sequence"):
         layer.step_rows(positions, [2, 3], *tables, caches[:1])
-    qkv = [DenseMatrix(weights(i, 8, HIDDEN)) for i in range(3)]
-    o_proj = layer.Projector([DenseMatrix(weights(4, HIDDEN, 8))])
+    qkv = [float_matrix(weights(i, 8, HIDDEN)) for i in range(3)]
+    o_proj = layer.Projector([float_matrix(weights(4, HIDDEN, 8))])
     kernel = layer.GroupedAttention(
         layer.Projector(qkv), o_proj, layer=0, heads=1, kv_heads=1, head_dim=8
     )
@@ -315,7 +317,7 @@ def test_caches_live_as_long_as_the_rows_of_a_step():
 
 
 def test_bad_shapes_are_refused():
-    w, norm = DenseMatrix(weights(1, 8, HIDDEN)), layer.norm(normal(2, HIDDEN), EPS)
+    w, norm = float_matrix(weights(1, 8, HIDDEN)), layer.norm(normal(2, HIDDEN), EPS)
     x = normal(3, 2, HIDDEN)
     with pytest.raises(ValueError, match="two arrays"):
         layer.Projector([w]).normed(x, x, norm)

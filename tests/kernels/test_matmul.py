@@ -5,15 +5,17 @@ from hypothesis import strategies as st
 from variants import bits, every_way
 
 from colibri import _native
-from colibri.kernels import packing
+from colibri.formats.base import decode
+from colibri.formats.floats import FloatFormat, float_matrix
+from colibri.formats.packed import INT4, narrow_matrix, pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.kernels.layer import Projector
 from colibri.kernels.matmul import embed, matmul, matmul_heads
-from colibri.kernels.packing import DenseMatrix, PackedMatrix, narrow_matrix, pack_matrix
 from colibri.kernels.reference import matmul as reference
 from colibri.kernels.reference.packing import to_float32
 
 DTYPES = ("f32", "f16", "bf16")
-SCHEMES: tuple[packing.PackedScheme, ...] = ("int3-gs64", "int4-gs64", "int8-gs64")
+SCHEMES = ("int3-gs64", "int4-gs64", "int8-gs64")
 
 
 def cast(w, dtype):
@@ -24,13 +26,13 @@ def cast(w, dtype):
 
 def matrix(seed, rows, cols, kind):
     w = np.random.default_rng(seed).standard_normal((rows, cols)).astype(np.float32) / 8
-    return DenseMatrix(cast(w, kind)) if kind in DTYPES else packed_matrix(w, kind)
+    return float_matrix(cast(w, kind)) if kind in DTYPES else packed_matrix(w, kind)
 
 
 def packed_matrix(w, scheme):
     if scheme == "int3-gs64":
-        return narrow_matrix(pack_matrix(w, "int4-gs64"))
-    return pack_matrix(w, scheme)
+        return narrow_matrix(pack_matrix(w, INT4))
+    return pack_matrix(w, FORMATS[scheme])
 
 
 def activations(seed, *shape):
@@ -41,9 +43,9 @@ def activations(seed, *shape):
 
 
 def twin(x, w, planes):
-    if isinstance(w, DenseMatrix):
+    if isinstance(w.format, FloatFormat):
         return reference.matmul_dense(x, w.data)
-    return reference.matmul_packed(x, w.data, w.scheme, w.rows, w.multiplier, planes)
+    return reference.matmul_packed(x, w.data, w.format.name, w.rows, w.multiplier, planes)
 
 
 def assert_close(ours, expected):
@@ -90,7 +92,7 @@ def test_a_long_batch_has_the_bits_of_its_rows(kind):
 @pytest.mark.parametrize(("planes", "bound"), [(1, 3e-2), (2, 1.5e-4)])
 def test_error_of_quantised_activations(planes, bound):
     w, x = matrix(4, 64, 1024, "int8-gs64"), activations(4, 8, 1024)
-    exact = x @ packing.unpack(w.data, w.scheme, w.rows, w.cols, w.multiplier).T
+    exact = x @ decode(w).T
     error = np.linalg.norm(matmul(x, w, planes) - exact) / np.linalg.norm(exact)
     assert bound / 50 < error < bound
 
@@ -107,14 +109,14 @@ def test_extreme_weights_do_not_overflow_the_integer_sums(scheme):
     m = packed_matrix(w, scheme)
     y = every_way(lambda: matmul(x, m))
     assert_close(y, twin(x, m, 2))
-    exact = x @ packing.unpack(m.data, scheme, 32, 128, m.multiplier).T
+    exact = x @ decode(m).T
     np.testing.assert_allclose(y, exact, atol=2e-2)
 
 
 def test_multiplier_scales_the_result():
     w = matrix(5, 32, 100, "int4-gs64")
     x = activations(5, 3, 100)
-    doubled = PackedMatrix(w.scheme, w.rows, w.cols, w.data, 2.0 * w.multiplier)
+    doubled = w.format.matrix(w.rows, w.cols, (w.data,), 2.0 * w.multiplier)
     np.testing.assert_array_equal(matmul(x, doubled), 2 * matmul(x, w))
 
 
@@ -139,7 +141,7 @@ def test_tiny_and_huge_inputs(scale):
     if scale < 2.0**-101:
         assert not y.any()
     else:
-        exact = x.astype(np.float64) @ packing.unpack(w.data, w.scheme, 16, 64, 1.0).T
+        exact = x.astype(np.float64) @ decode(w).T
         np.testing.assert_allclose(y, exact, atol=1e-3 * np.abs(exact).max())
 
 
@@ -164,11 +166,11 @@ def test_heads_are_separate_products(seed, tokens, heads, rows, cols, kind):
 
 
 def head_of(ws, head, rows):
-    if isinstance(ws, DenseMatrix):
-        return DenseMatrix(ws.data[rows * head : rows * (head + 1)])
+    if isinstance(ws.format, FloatFormat):
+        return float_matrix(ws.data[rows * head : rows * (head + 1)])
     size = len(ws.data) // (ws.rows // rows)
     part = ws.data[size * head : size * (head + 1)]
-    return PackedMatrix(ws.scheme, rows, ws.cols, part, ws.multiplier)
+    return ws.format.matrix(rows, ws.cols, (part,), ws.multiplier)
 
 
 @settings(max_examples=40, deadline=None)
@@ -226,10 +228,10 @@ def test_a_matrix_may_be_dropped_while_its_product_is_used():
 def test_embed_gives_the_stored_rows(kind, cols):
     w = matrix(9, 37, cols, kind)
     ids = np.array([36, 0, 5, 5, 16], np.int64)
-    if isinstance(w, DenseMatrix):
+    if isinstance(w.format, FloatFormat):
         expected = to_float32(w.data)[ids]
     else:
-        expected = reference.embed(ids, w.data, w.scheme, 37, cols, w.multiplier)
+        expected = reference.embed(ids, w.data, w.format.name, 37, cols, w.multiplier)
     np.testing.assert_array_equal(bits(every_way(lambda: embed(ids, w))), bits(expected))
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from variants import bits, every_way
 
 from colibri.container.spec import body_bytes
-from colibri.kernels import packing
+from colibri.formats.packed import INT4, narrow_expert, narrow_matrix, pack_expert, pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.kernels.moe import ExpertLayout, ExpertTable, combine, experts_of, moe_all, moe_some
 from colibri.kernels.reference import matmul as reference
 
@@ -29,10 +30,10 @@ class Experts:
 
     def twin(self, expert, x, planes, limit=np.inf):
         def product(x, w, i, rows):
-            if self.layout.scheme not in PACKED:
+            if self.layout.format.name not in PACKED:
                 return reference.matmul_dense(x, w)
             mult = self.mults[expert, i]
-            return reference.matmul_packed(x, w, self.layout.scheme, rows, mult, planes)
+            return reference.matmul_packed(x, w, self.layout.format.name, rows, mult, planes)
 
         gate, up, down = self.weights[expert]
         inner, hidden = self.layout.inner, self.layout.hidden
@@ -47,7 +48,7 @@ def make_experts(seed, count, hidden, inner, scheme, exponent=0):
     def weights(rows, cols):
         return (rng.standard_normal((rows, cols)) * 2.0**exponent / np.sqrt(cols)).astype("f4")
 
-    layout = ExpertLayout(scheme, hidden, inner)
+    layout = ExpertLayout(FORMATS[scheme], hidden, inner)
     all_weights, records, parts, mults = [], [], [], []
     for _ in range(count):
         shapes = ((inner, hidden), (inner, hidden), (hidden, inner))
@@ -73,17 +74,17 @@ def make_experts(seed, count, hidden, inner, scheme, exponent=0):
 
 def packed_matrix(w, scheme):
     if scheme == "int3-gs64":
-        return packing.narrow_matrix(packing.pack_matrix(w, "int4-gs64"))
-    return packing.pack_matrix(w, scheme)
+        return narrow_matrix(pack_matrix(w, INT4))
+    return pack_matrix(w, FORMATS[scheme])
 
 
 def packed_expert(three, scheme):
     if scheme != "int3-gs64":
-        return packing.pack_expert(*three, scheme)
-    body, m = packing.pack_expert(*three, "int4-gs64")
+        return pack_expert(*three, FORMATS[scheme])
+    body, m = pack_expert(*three, INT4)
     inner, hidden = three[0].shape
-    out = np.empty(body_bytes(scheme, hidden, inner), np.uint8)
-    factor = packing.narrow_expert(body, "int4-gs64", hidden, inner, out)
+    out = np.empty(body_bytes(FORMATS[scheme], hidden, inner), np.uint8)
+    factor = narrow_expert(body, INT4, hidden, inner, out)
     return out, tuple(factor * multiplier for multiplier in m)
 
 

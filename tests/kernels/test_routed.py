@@ -5,9 +5,11 @@ import pytest
 from bits import assert_same, everywhere, normal
 
 from colibri import _native
+from colibri.formats.floats import float_matrix
+from colibri.formats.packed import pack_expert
+from colibri.formats.table import FORMATS
 from colibri.kernels import layer
 from colibri.kernels.moe import ExpertLayout, ExpertTable, moe_all
-from colibri.kernels.packing import DenseMatrix, pack_expert, packed_bytes
 
 HIDDEN, INNER, EXPERTS, K, EPS = 128, 64, 12, 3, 1e-6
 
@@ -15,20 +17,20 @@ HIDDEN, INNER, EXPERTS, K, EPS = 128, 64, 12, 3, 1e-6
 class Layer:
     def __init__(self, limit=np.inf, planes=2):
         scheme = "int4-gs64"
-        each = [pack_expert(*self._weights(i), scheme) for i in range(EXPERTS)]
+        each = [pack_expert(*self._weights(i), FORMATS[scheme]) for i in range(EXPERTS)]
         self.bodies = [body for body, _ in each]
-        down = 2 * packed_bytes(scheme, INNER, HIDDEN)
+        down = 2 * FORMATS[scheme].nbytes(INNER, HIDDEN)
         starts = [body.ctypes.data for body in self.bodies]
         self.at_hand = np.ones(EXPERTS, np.bool_)
         self.table = ExpertTable(
-            ExpertLayout(scheme, HIDDEN, INNER),
+            ExpertLayout(FORMATS[scheme], HIDDEN, INNER),
             np.array([(a, a, a + down) for a in starts], np.uint64),
             np.array([multipliers for _, multipliers in each], np.float32),
             planes,
             self.at_hand,
         )
         self.norm = layer.norm(normal(2, HIDDEN), EPS)
-        self.gate = layer.Projector([DenseMatrix(normal(4, EXPERTS, HIDDEN))])
+        self.gate = layer.Projector([float_matrix(normal(4, EXPERTS, HIDDEN))])
         self.rule = layer.softmax_rule(EXPERTS, K, True)
         self.limit = limit
         self.routed = layer.RoutedExperts(self.gate, self.rule, K, self.table, limit)

@@ -6,8 +6,8 @@ from bits import assert_same, everywhere, normal
 from test_routed import EPS, EXPERTS, HIDDEN, K, Layer
 
 from colibri import _native
+from colibri.formats.packed import INT8, pack_matrix
 from colibri.kernels import layer, ops
-from colibri.kernels.packing import pack_matrix
 from colibri.kernels.walk import Walk
 
 HEADS, DIM, LAYERS = 4, 32, 3
@@ -15,7 +15,7 @@ BEFORE = [5, 0]  # positions of each sequence's state
 
 
 def weights(seed, rows, cols):
-    return pack_matrix(normal(seed, rows, cols, scale=cols**-0.5), "int8-gs64")
+    return pack_matrix(normal(seed, rows, cols, scale=cols**-0.5), INT8)
 
 
 class Layers:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from colibri.errors import ConfigError
-from colibri.kernels.packing import packed_bytes
+from colibri.formats.packed import INT4
 from colibri.lab.shapes import find_shape
 from colibri.models.registry import family_for
 
@@ -44,7 +44,7 @@ def test_layers_cut_a_model_at_full_width():
     flash = find_shape("glm-5.3-flash:4").config
     assert sorted(family_for(flash).weights_of(flash).experts) == [3]
     assert find_shape("glm-5.3-flash:45").config["text_config"]["num_hidden_layers"] == 45
-    assert packed_bytes("int4-gs64", 6144, 2048) > 0
+    assert INT4.nbytes(6144, 2048) > 0
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,6 @@ def test_six_layers_of_glm_fit_a_small_disk():
     weights = family_for(config).weights_of(config)
     total = sum(2 * math.prod(shape) for shape in weights.required.values())
     for e in weights.experts.values():
-        gate, down = (
-            packed_bytes("int4-gs64", *s) for s in [(e.inner, e.hidden), (e.hidden, e.inner)]
-        )
+        gate, down = (INT4.nbytes(*s) for s in [(e.inner, e.hidden), (e.hidden, e.inner)])
         total += e.num_experts * (2 * gate + down)
     assert 20e9 < total < 30e9

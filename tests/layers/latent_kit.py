@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.kernels.packing import DenseMatrix
+from colibri.formats.floats import float_matrix
 from colibri.kernels.reference import ops as ref
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.indexer import Indexer
@@ -88,8 +88,8 @@ def layer(kind: Kind, topk: int, *, indexed: bool = True, number: int = 0) -> La
         q_a_norm=RMSNorm(w["q_norm"], EPS),
         q_b_proj=Projections(linear(w["q_b"])),
         kv_a_norm=RMSNorm(w["kv_norm"], EPS),
-        kv_b_key=DenseMatrix(np.ascontiguousarray(key)),
-        kv_b_value=DenseMatrix(np.ascontiguousarray(heads[:, NOPE:].reshape(-1, LATENT))),
+        kv_b_key=float_matrix(np.ascontiguousarray(key)),
+        kv_b_value=float_matrix(np.ascontiguousarray(heads[:, NOPE:].reshape(-1, LATENT))),
         o_proj=linear(w["o"]),
         rope=kind.rope,
         planes=2,
@@ -112,7 +112,7 @@ def indexer(kind: Kind, w: dict[str, F32], topk: int) -> Indexer:
 
 
 def linear(w: F32) -> Linear:
-    return Linear(DenseMatrix(w))
+    return Linear(float_matrix(w))
 
 
 def step_of(layers: Sequence[LatentAttention], parts: Sequence[tuple[SequenceState, int]]) -> Step:

@@ -10,7 +10,9 @@ from tiny_model import bf16, write_config, write_tensors
 from colibri.container.reader import Container, open_container
 from colibri.container.weights import Rule, WeightMap
 from colibri.errors import ContainerError
-from colibri.kernels.packing import DenseMatrix, Matrix, PackedMatrix, pack_matrix
+from colibri.formats.base import Matrix
+from colibri.formats.floats import FloatFormat
+from colibri.formats.packed import INT4, INT8, PackedFormat, pack_matrix
 from colibri.layers import absorb
 from colibri.layers.absorb import load_absorbed
 
@@ -53,8 +55,8 @@ def test_packed_as_the_whole(
     monkeypatch.setattr(absorb, "_PIECE_BYTES", heads_a_piece * w.nbytes // HEADS)
     multipliers = []
     for got, half in zip(load(tmp_path, w, bits), halves(w), strict=True):
-        expected = pack_matrix(half, "int8-gs64" if bits == 8 else "int4-gs64")
-        assert isinstance(got, PackedMatrix)
+        expected = pack_matrix(half, INT8 if bits == 8 else INT4)
+        assert isinstance(got.format, PackedFormat)
         assert (got.rows, got.cols) == half.shape
         assert got.multiplier == expected.multiplier
         np.testing.assert_array_equal(got.data, expected.data)
@@ -68,10 +70,10 @@ def test_a_half_that_fills_no_blocks_stays_as_it_came(tmp_path: Path, bits: Any)
     w = weights(20)
     key, value = load(tmp_path, w, bits)
     expected = halves(w)
-    assert isinstance(value, DenseMatrix)
+    assert isinstance(value.format, FloatFormat)
     np.testing.assert_array_equal(value.data, expected[1])
-    assert isinstance(key, DenseMatrix if bits == "source" else PackedMatrix)
-    if isinstance(key, DenseMatrix):
+    assert isinstance(key.format, FloatFormat if bits == "source" else PackedFormat)
+    if isinstance(key.format, FloatFormat):
         np.testing.assert_array_equal(key.data, expected[0])
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from colibri.formats.floats import float_matrix
 from colibri.kernels.delta import DeltaRule, DeltaShape
-from colibri.kernels.packing import DenseMatrix
 from colibri.kernels.reference import delta as ref
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.delta import DeltaCore, KimiDeltaAttention
@@ -45,7 +45,7 @@ A_LOG = np.repeat(W["A_log"], DIM)
 
 def kda(lower: float | None) -> KimiDeltaAttention:
     def linear(name: str) -> Linear:
-        return Linear(DenseMatrix(W[name]))
+        return Linear(float_matrix(W[name]))
 
     rule = DeltaRule(SHAPE, W["conv"], A_LOG, W["dt"], W["norm"], eps=EPS, silu=False, lower=lower)
     inputs = Projections(*map(linear, ("q", "k", "v", "b", "f_a", "g_a")))

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from colibri.formats.floats import float_matrix
 from colibri.kernels.hyper import HyperMix
-from colibri.kernels.packing import DenseMatrix
 from colibri.kernels.reference import hyper as ref
 from colibri.layers.hyper import HyperLayer, Streams
 from colibri.layers.lookahead import Lookahead, Target
@@ -24,7 +24,7 @@ def mixes(seed: int) -> tuple[HyperMix, ref.HyperMix]:
     count = (2 + STREAMS) * STREAMS
     weights = normal(seed, count, STREAMS * HIDDEN), normal(seed + 1, count), normal(seed + 2, 3)
     switches: dict[str, Any] = {"streams": STREAMS, "iterations": 20, "norm_eps": 1e-5, "eps": 1e-6}
-    mix = HyperMix(DenseMatrix(weights[0]), *weights[1:], **switches)
+    mix = HyperMix(float_matrix(weights[0]), *weights[1:], **switches)
     return mix, ref.HyperMix(*weights, **switches)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colibri.errors import ColibriError
-from colibri.kernels.packing import DenseMatrix
+from colibri.formats.floats import float_matrix
 from colibri.layers.linear import Linear
 from colibri.layers.moe import MoE
 from colibri.layers.norm import RMSNorm
@@ -63,7 +63,7 @@ def values(seed, *shape):
 
 def asked(router, x, y):
     experts, norm = Recorder(), RMSNorm(values(3, HIDDEN), 1e-6)
-    moe = MoE(4, Linear(DenseMatrix(values(4, EXPERTS, HIDDEN))), router, experts)
+    moe = MoE(4, Linear(float_matrix(values(4, EXPERTS, HIDDEN))), router, experts)
     x = x.copy()
     moe(x, y.copy(), norm, Step(np.zeros(len(x), np.int64), np.arange(len(x)), []))
     return x, *experts.asked[0]

@@ -6,15 +6,16 @@ from typing import Literal
 
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import Rule, WeightMap
+from colibri.formats.names import Scheme
+from colibri.formats.table import FORMATS
 from colibri.kernels.moe import ExpertLayout
-from colibri.kernels.packing import Scheme
 from colibri.planner.model import ConvertedLayer
 
 
 def made_layer(
     slot_bytes: int, experts: int = 16, scheme: Scheme | Literal["bf16"] = "int4-gs64"
 ) -> ConvertedLayer:
-    return ConvertedLayer(experts, slot_bytes, False, ExpertLayout(scheme, 64, 64))
+    return ConvertedLayer(experts, slot_bytes, False, ExpertLayout(FORMATS[scheme], 64, 64))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from colibri.container.spec import align, record_bytes
 from colibri.errors import CapacityError, ConfigError
 from colibri.experts.cache.arena import Arena
 from colibri.experts.stored import SLOTS
+from colibri.formats.packed import INT4
 from colibri.kernels.moe import ExpertLayout
 from colibri.models.family import Sizes
 from colibri.models.registry import family_for
@@ -53,8 +54,8 @@ def test_everything_fits_a_large_machine(family: str) -> None:
 
 
 def test_three_bits_make_room_for_more_experts() -> None:
-    layout = ExpertLayout("int4-gs64", 2048, 768)
-    stored_bytes = record_bytes("int4-gs64", 2048, 768)
+    layout = ExpertLayout(INT4, 2048, 768)
+    stored_bytes = record_bytes(INT4, 2048, 768)
     model = Made({n: ConvertedLayer(64, stored_bytes, False, layout) for n in range(4)})
     few: dict[str, Any] = {"ram": "410MB", "prefill_chunk": 32, "readers": 2}
     stored, narrow = (plan_of(model, cache_bits=b, **few) for b in ("stored", 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
@@ -15,6 +15,7 @@ from colibri.cli.interrupt import Terminated, stop_on_interrupt
 from colibri.cli.loading import show_warnings
 from colibri.cli.types import Directory
 from colibri.errors import Cancelled
+from colibri.formats.names import Scheme
 
 if TYPE_CHECKING:
     from colibri.container.manifest import Manifest
@@ -27,7 +28,7 @@ _TRUNK: dict[str, Literal["source", 8, 4]] = {"source": "source", "8": 8, "4": 4
 @click.argument("destination", type=Directory())
 @click.option(
     "--scheme",
-    type=click.Choice(["int4-gs64", "int8-gs64"]),
+    type=click.Choice(get_args(Scheme)),
     default="int4-gs64",
     show_default=True,
     help="How routed experts are quantised.",
@@ -49,7 +50,7 @@ _TRUNK: dict[str, Literal["source", 8, 4]] = {"source": "source", "8": 8, "4": 4
 def command(
     source: Path,
     destination: Path,
-    scheme: str,
+    scheme: Scheme,
     store_trunk: str,
     delete_source: bool,
     force: bool,
@@ -64,7 +65,7 @@ def command(
         manifest = _convert(
             source,
             destination,
-            scheme="int8-gs64" if scheme == "int8-gs64" else "int4-gs64",
+            scheme=scheme,
             store_trunk=_TRUNK[store_trunk],
             delete_source=delete_source,
             force=force,

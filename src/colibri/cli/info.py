@@ -52,7 +52,7 @@ def _facts(container: Container, family: Family) -> Iterator[tuple[str, str]]:
     trunk_bytes, beside = Counter[str](), 0
     for name in container.names():
         info = container.info(name)
-        trunk_bytes[info.dtype] += info.nbytes
+        trunk_bytes[info.format.name] += info.nbytes
         beside += 0 if name in container.weights.required else info.nbytes
     yield "path", str(container.path)
     yield "family", f"{family.name} (runs on {_cpu()})"
@@ -92,7 +92,9 @@ def _layers(config: DecoderConfig, sparse: int, draft: int) -> str:
 
 
 def _experts(chosen: int, layers: list[LayerExperts]) -> str:
-    kinds = Counter((layer.num_experts, layer.layout.scheme, layer.slot_bytes) for layer in layers)
+    kinds = Counter(
+        (layer.num_experts, layer.layout.format.name, layer.slot_bytes) for layer in layers
+    )
     return "; ".join(
         f"{experts} a layer, {chosen} chosen a token, {scheme}, {figures.size(slot)} each"
         + (f" ({figures.count(alike, 'layer')})" if len(kinds) > 1 else "")

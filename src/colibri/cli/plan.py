@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
@@ -13,11 +13,12 @@ from colibri.cli.options import engine_options, take_config
 from colibri.cli.types import ModelName
 from colibri.config import parse_bytes
 from colibri.errors import CapacityError, ConfigError
+from colibri.formats.names import Scheme
 
 if TYPE_CHECKING:
     from colibri.planner.document import Document
 
-_SCHEMES = ("auto", "source", "int4-gs64", "int8-gs64")
+_SCHEMES = ("auto", "source", *get_args(Scheme))
 
 
 @click.command("plan", cls=Grouped)

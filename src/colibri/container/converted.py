@@ -37,7 +37,6 @@ from colibri.container.trunkinfo import (
 )
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError
-from colibri.kernels.packing import packed_bytes
 from colibri.words import count
 
 Records = dict[tuple[int, int], TensorInfo]
@@ -122,7 +121,7 @@ def _trunk_tensor(t: TensorInfo, match: Match, spec: PackedTensor | None) -> Tru
 
 
 def _packed(t: TensorInfo, spec: PackedTensor, where: str) -> TrunkTensor:
-    expected = packed_bytes(spec.scheme, spec.rows, spec.cols)
+    expected = spec.format.nbytes(spec.rows, spec.cols)
     if (t.dtype, t.shape) != ("U8", (expected,)):
         raise ContainerError(
             f"{where}: {t.dtype} {list(t.shape)}; {spec.scheme} [{spec.rows}, {spec.cols}] takes "
@@ -131,7 +130,7 @@ def _packed(t: TensorInfo, spec: PackedTensor, where: str) -> TrunkTensor:
     if not is_power_of_two(spec.multiplier):
         raise ContainerError(f"{where}: multiplier {spec.multiplier} is no power of two")
     shape = (spec.rows, spec.cols)
-    info = TrunkInfo(t.name, spec.scheme, shape, t.nbytes, spec.multiplier)
+    info = TrunkInfo(t.name, spec.format, shape, t.nbytes, spec.multiplier)
     return TrunkTensor(info, t.file, t.offset)
 
 
@@ -166,7 +165,7 @@ def _check_spec(where: str, spec: LayerSpec, shape: ExpertShape | None) -> None:
             f"{where}: layer {spec.layer}: experts, hidden, inner, draft are {found}, but by "
             f"config.json {by_config}"
         )
-    expected = record_bytes(spec.scheme, spec.hidden, spec.inner)
+    expected = record_bytes(spec.format, spec.hidden, spec.inner)
     if spec.record_bytes != expected:
         raise ContainerError(
             f"{where}: layer {spec.layer}: records of {spec.record_bytes} bytes; {spec.scheme} "

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.errors import ContainerError, UnsupportedModelError
-from colibri.kernels.moe import Fp8Scheme
+from colibri.formats.base import Format
+from colibri.formats.floats import FLOATS
+from colibri.formats.fp8 import FP8
 
-FloatDtype = Literal["bf16", "f16", "f32"]
-FLOAT_DTYPES: dict[str, FloatDtype] = {"BF16": "bf16", "F16": "f16", "F32": "f32"}
+# By the dtype of the weights, in safetensors' names.
+FLOAT_DTYPES = {format.stored: format for format in FLOATS}
 
 CODES = "F8_E4M3"
 SCALES = "_scale_inv"  # what the name of the scales adds to that of their weights
 # By the dtype of the scales.
-FP8_DTYPES: dict[str, Fp8Scheme] = {
-    "F32": "fp8-e4m3-b128",
-    "BF16": "fp8-e4m3-b128-bf16",
-    "F8_E8M0": "fp8-e4m3-b128-ue8m0",
-}
+FP8_DTYPES = {format.stored: format for format in FP8}
 
 
-def weight_dtype(info: TensorInfo) -> FloatDtype | Fp8Scheme:
+def weight_format(info: TensorInfo) -> Format:
     """bf16, f16, f32 or fp8. Others are refused by name, and so is fp8 without its scales."""
     if info.dtype == CODES:
-        return _fp8_dtype(info)
+        return _fp8_format(info)
     if info.dtype not in FLOAT_DTYPES:
         raise UnsupportedModelError(
             f"{info.file}: tensor {shown(info.name)}: {info.dtype} weights are not supported; "
@@ -34,7 +30,7 @@ def weight_dtype(info: TensorInfo) -> FloatDtype | Fp8Scheme:
     return FLOAT_DTYPES[info.dtype]
 
 
-def _fp8_dtype(info: TensorInfo) -> Fp8Scheme:
+def _fp8_format(info: TensorInfo) -> Format:
     if info.scales is None:
         raise ContainerError(
             f"{info.file}: tensor {shown(info.name)}: {CODES}, but its scales "

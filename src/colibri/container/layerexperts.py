@@ -78,12 +78,12 @@ def from_records(spec: LayerSpec, records: Sequence[TensorInfo]) -> LayerExperts
     return LayerExperts(
         layer=spec.layer,
         num_experts=spec.num_experts,
-        layout=ExpertLayout(spec.scheme, spec.hidden, spec.inner),
+        layout=ExpertLayout(spec.format, spec.hidden, spec.inner),
         slot_bytes=n,
         record=True,
         draft=spec.draft,
         spans=tuple((Span(r.file, r.offset, n, 0, n),) for r in records),
-        offsets=((0, 0, down_offset(spec.scheme, spec.hidden, spec.inner)),),
+        offsets=((0, 0, down_offset(spec.format, spec.hidden, spec.inner)),),
     )
 
 
@@ -94,7 +94,7 @@ def from_pieces(layer: int, experts: Sequence[ExpertPieces], draft: bool) -> Lay
     return LayerExperts(
         layer=layer,
         num_experts=len(experts),
-        layout=ExpertLayout(gate.dtype, gate.cols, gate.rows, up.scales.first if up.scales else 0),
+        layout=ExpertLayout(gate.format, gate.cols, gate.rows, up.scales.first if up.scales else 0),
         slot_bytes=max(sum(s.nbytes for s in spans) for spans, _ in placed),
         record=False,
         draft=draft,

@@ -10,7 +10,8 @@ import msgspec
 from colibri.container.jsonfile import read_json
 from colibri.container.spec import FORMAT_VERSION, LAYOUT, MANIFEST_NAME, down_offset
 from colibri.errors import ContainerError
-from colibri.kernels.packing import Scheme, packed_bytes
+from colibri.formats.names import Scheme
+from colibri.formats.packed import SCHEMES, PackedFormat
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 Dim = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
@@ -63,6 +64,10 @@ class LayerSpec(msgspec.Struct, frozen=True):
     layout: Literal["r16-v1"] = "r16-v1"
     draft: bool = False
 
+    @property
+    def format(self) -> PackedFormat:
+        return SCHEMES[self.scheme]
+
 
 class PackedTensor(msgspec.Struct, frozen=True):
     """A trunk matrix stored packed: a U8 tensor of one dimension in its file."""
@@ -73,6 +78,10 @@ class PackedTensor(msgspec.Struct, frozen=True):
     cols: Dim
     multiplier: Annotated[float, msgspec.Meta(gt=0)]
     layout: Literal["r16-v1"] = "r16-v1"
+
+    @property
+    def format(self) -> PackedFormat:
+        return SCHEMES[self.scheme]
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -89,12 +98,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def record_parts(scheme: Scheme, hidden: int, inner: int) -> list[PartSpec]:
     """The parts of a record. Blocks of gate and up alternate, so the two are one part."""
-    down = down_offset(scheme, hidden, inner)
+    format = SCHEMES[scheme]
+    down = down_offset(format, hidden, inner)
     return [
         PartSpec("gate_up", 0, down, scheme, f"{LAYOUT}-pairs", [2, inner, hidden]),
-        PartSpec(
-            "down", down, packed_bytes(scheme, hidden, inner), scheme, LAYOUT, [hidden, inner]
-        ),
+        PartSpec("down", down, format.nbytes(hidden, inner), scheme, LAYOUT, [hidden, inner]),
     ]
 
 

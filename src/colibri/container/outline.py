@@ -18,7 +18,7 @@ from colibri.container.pieces import stored_shape
 from colibri.container.shards import read_outlines
 from colibri.container.trunkinfo import Trunk
 from colibri.container.weights import WeightMap
-from colibri.kernels.fp8 import scale_shape
+from colibri.formats.fp8 import scale_shape
 
 _DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 

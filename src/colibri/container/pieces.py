@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from colibri.container.dtypes import FloatDtype, weight_dtype
+from colibri.container.dtypes import weight_format
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import ExpertShape, Match, WeightMap
 from colibri.errors import ContainerError, UnsupportedModelError
-from colibri.kernels.moe import Fp8Scheme
+from colibri.formats.base import Format
 from colibri.words import count
 
 PARTS = ("gate", "up", "down")
@@ -20,13 +20,13 @@ PARTS = ("gate", "up", "down")
 
 @dataclass(frozen=True)
 class Piece:
-    """One matrix of one expert: row-major [rows, cols] of `dtype`, at a place in a file."""
+    """One matrix of one expert: row-major [rows, cols] in a format, at a place in a file."""
 
     tensor: str
     file: Path
     offset: int
     nbytes: int
-    dtype: FloatDtype | Fp8Scheme
+    format: Format
     rows: int
     cols: int
     scales: ScaleGrid | None = None  # of fp8
@@ -73,7 +73,7 @@ def _layer(
 
 def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple[int, str, Piece]]:
     """(expert, part, piece) of everything that one tensor holds."""
-    dtype = weight_dtype(info)
+    format = weight_format(info)
     part = match.rule.part
     expected = stored_shape(match, shape)
     rows, cols = expected[-2:]
@@ -91,7 +91,7 @@ def _split(info: TensorInfo, match: Match, shape: ExpertShape) -> Iterable[tuple
     for i, expert in enumerate(experts):
         offset = info.offset + i * size
         scales = scale_grid(info, i) if info.scales else None
-        piece = Piece(info.name, info.file, offset, size, dtype, rows, cols, scales)
+        piece = Piece(info.name, info.file, offset, size, format, rows, cols, scales)
         if part == "gate_up":
             yield from ((expert, name, half) for name, half in _halves(piece))
         else:
@@ -148,8 +148,8 @@ def _complete(
 def _check_one_dtype(where: str, experts: list[ExpertPieces]) -> None:
     first = experts[0][0]
     for piece in (p for pieces in experts for p in pieces):
-        if piece.dtype != first.dtype:
+        if piece.format != first.format:
             raise UnsupportedModelError(
-                f"{where}: {shown(first.tensor)} is {first.dtype}, {shown(piece.tensor)} is "
-                f"{piece.dtype}; experts of one layer must have one dtype"
+                f"{where}: {shown(first.tensor)} is {first.format.name}, {shown(piece.tensor)} is "
+                f"{piece.format.name}; experts of one layer must have one dtype"
             )

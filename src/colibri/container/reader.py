@@ -27,10 +27,10 @@ from colibri.container.spec import JOURNAL_NAME, MANIFEST_NAME
 from colibri.container.trunkinfo import Trunk, TrunkInfo, TrunkTensor
 from colibri.container.weights import WeightMap
 from colibri.errors import ContainerError
-from colibri.kernels.fp8 import Fp8Matrix
-from colibri.kernels.packing import NonFiniteError, check_finite, check_fp8, decode_fp8
+from colibri.formats.base import Matrix, NonFiniteError, check_finite, decode
+from colibri.formats.floats import FloatFormat, float_matrix
+from colibri.formats.fp8 import fp8_matrix
 
-_ARRAYS = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 _Read = Callable[[Path, int, int], npt.NDArray[np.uint8]]
 
 
@@ -86,22 +86,22 @@ class Container:
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """Rows start..stop (first dimension) as float32 (also of fp8), float16 or uint16 (bf16),
         all finite."""
-        if self.info(name).is_fp8:
+        if self.info(name).scaled:
             return self._decoded(name, start, stop)
         return self._finite(name, self._rows(name, start, stop, self.files.read), start)
 
     def borrow_rows(self, name: str, start: int, stop: int) -> npt.NDArray[Any]:
         """The same in memory that the calling thread's next read uses again, and not checked:
         packing will. Of fp8 it is fresh memory."""
-        if self.info(name).is_fp8:
+        if self.info(name).scaled:
             return self._decoded(name, start, stop)
         return self._rows(name, start, stop, self.files.borrow)
 
-    def read_fp8(self, name: str, start: int, stop: int) -> Fp8Matrix:
-        """Rows start..stop of an fp8 matrix as stored, all finite."""
-        w = self._fp8(name, start, stop, self.files.read)
+    def read_scaled(self, name: str, start: int, stop: int) -> Matrix:
+        """Rows start..stop of a matrix with scales as stored, all finite."""
+        w = self._scaled(name, start, stop, self.files.read)
         with self._naming(name, start):
-            check_fp8(w)
+            check_finite(w)
         return w
 
     def read_all(self, name: str) -> npt.NDArray[Any]:
@@ -117,7 +117,7 @@ class Container:
         """Bytes of a packed tensor, from `offset` on; in `place` [nbytes] if given."""
         t = self._tensor(name)
         if not t.info.stored_bits or offset + nbytes > t.info.nbytes:
-            raise ValueError(f"{nbytes} bytes from {offset} of {name} ({t.info.dtype})")
+            raise ValueError(f"{nbytes} bytes from {offset} of {name} ({t.info.format.name})")
         return self.files.read(t.file, t.offset + offset, nbytes, place)
 
     def _rows(self, name: str, start: int, stop: int, read: _Read) -> npt.NDArray[Any]:
@@ -127,19 +127,19 @@ class Container:
         row = t.info.nbytes // max(shape[0], 1)
         return _array(t, (stop - start, *shape[1:]), start * row, read)
 
-    def _fp8(self, name: str, start: int, stop: int, read: _Read) -> Fp8Matrix:
+    def _scaled(self, name: str, start: int, stop: int, read: _Read) -> Matrix:
         t = self._tensor(name)
         _check_rows(t.info, start, stop)
         assert t.scales is not None
         grid, cols = t.scales.of_rows(start, stop), t.info.shape[1]
         scales = grid.array(self.files.read(grid.file, grid.offset, grid.nbytes))
         codes = read(t.file, t.offset + start * cols, (stop - start) * cols)
-        return Fp8Matrix(codes.reshape(-1, cols), scales, grid.first)
+        return fp8_matrix(codes.reshape(-1, cols), scales, grid.first)
 
     def _decoded(self, name: str, start: int, stop: int) -> npt.NDArray[np.float32]:
-        w = self._fp8(name, start, stop, self.files.borrow)
+        w = self._scaled(name, start, stop, self.files.borrow)
         with self._naming(name, start):
-            return decode_fp8(w)
+            return decode(w)
 
     def _finite(self, name: str, a: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
         """Arithmetic with a weight that is not finite is not always loud: an infinite gate is
@@ -147,7 +147,7 @@ class Container:
         if a.size == 0:
             return a
         with self._naming(name, first_row):
-            check_finite(a.reshape(-1, a.shape[-1] if a.ndim else 1))
+            check_finite(float_matrix(a.reshape(-1, a.shape[-1] if a.ndim else 1)))
         return a
 
     @contextlib.contextmanager
@@ -222,9 +222,9 @@ def _check_rows(info: TrunkInfo, start: int, stop: int) -> None:
 
 
 def _array(t: TrunkTensor, shape: tuple[int, ...], offset: int, read: _Read) -> npt.NDArray[Any]:
-    if t.info.dtype not in _ARRAYS:
-        raise ValueError(f"{t.info.name} is stored packed ({t.info.dtype})")
-    dtype = np.dtype(_ARRAYS[t.info.dtype])
+    if not isinstance(t.info.format, FloatFormat):
+        raise ValueError(f"{t.info.name} is stored packed ({t.info.format.name})")
+    dtype = t.info.format.dtype
     data = read(t.file, t.offset + offset, math.prod(shape) * dtype.itemsize)
     if data.ctypes.data % dtype.itemsize:  # borrowed, and the file's header is of odd length
         data = data.copy()

@@ -11,17 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from colibri.container.dtypes import CODES, FP8_DTYPES, SCALES, weight_dtype
+from colibri.container.dtypes import CODES, FP8_DTYPES, SCALES, weight_format
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.errors import ContainerError, UnsupportedModelError
-from colibri.kernels.fp8 import SCALED, scale_shape
-
-_ARRAYS: dict[str, np.dtype[Any]] = {
-    "F32": np.dtype("<f4"),
-    "BF16": np.dtype("<u2"),
-    "F8_E8M0": np.dtype("u1"),
-}
+from colibri.formats.fp8 import SCALED, scale_shape
 
 
 def paired(tensors: Mapping[str, TensorInfo]) -> dict[str, TensorInfo]:
@@ -55,7 +49,7 @@ class ScaleGrid:
 
     @property
     def _row_bytes(self) -> int:
-        return self.cols * _ARRAYS[self.dtype].itemsize
+        return self.cols * FP8_DTYPES[self.dtype].scale_dtype.itemsize
 
     def of_rows(self, start: int, stop: int) -> ScaleGrid:
         """Of rows start..stop of the matrix."""
@@ -69,7 +63,7 @@ class ScaleGrid:
 
     def array(self, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
         """The bytes at the offset as scales [rows, cols]."""
-        dtype = _ARRAYS[self.dtype]
+        dtype = FP8_DTYPES[self.dtype].scale_dtype
         if data.ctypes.data % dtype.itemsize:
             data = data.copy()
         return data.view(dtype).reshape(self.rows, self.cols)
@@ -104,7 +98,7 @@ def _weights_of(scales: TensorInfo, weights: TensorInfo | None) -> TensorInfo:
     if weights is None:
         raise ContainerError(f"{where}: scales of {base}, which is missing; download it again")
     if weights.dtype != CODES:
-        weight_dtype(weights)  # where it is not known at all, that is the news
+        weight_format(weights)  # where it is not known at all, that is the news
         raise ContainerError(f"{where}: scales of {base}, which is {weights.dtype}, not {CODES}")
     if scales.dtype not in FP8_DTYPES:
         known = ", ".join(FP8_DTYPES)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from colibri.errors import ContainerError
-from colibri.kernels.packing import BLOCK_ROWS, PackedScheme, Scheme, block_bytes, packed_bytes
+from colibri.formats.packed import BLOCK_ROWS, PackedFormat
 
 FORMAT_VERSION = 1
 ALIGNMENT = 4096
@@ -47,18 +47,18 @@ def align(nbytes: int) -> int:
     return nbytes + -nbytes % ALIGNMENT
 
 
-def down_offset(scheme: PackedScheme, hidden: int, inner: int) -> int:
+def down_offset(format: PackedFormat, hidden: int, inner: int) -> int:
     """Where the blocks of down begin in a record: after gate and up."""
-    return 2 * -(-inner // BLOCK_ROWS) * block_bytes(scheme, hidden)
+    return 2 * -(-inner // BLOCK_ROWS) * format.block_bytes(hidden)
 
 
-def body_bytes(scheme: PackedScheme, hidden: int, inner: int) -> int:
+def body_bytes(format: PackedFormat, hidden: int, inner: int) -> int:
     """Bytes of gate, up and down in a record, without padding and tail."""
-    return down_offset(scheme, hidden, inner) + packed_bytes(scheme, hidden, inner)
+    return down_offset(format, hidden, inner) + format.nbytes(hidden, inner)
 
 
-def record_bytes(scheme: Scheme, hidden: int, inner: int) -> int:
-    return align(body_bytes(scheme, hidden, inner) + TAIL_BYTES)
+def record_bytes(format: PackedFormat, hidden: int, inner: int) -> int:
+    return align(body_bytes(format, hidden, inner) + TAIL_BYTES)
 
 
 def record_name(layer: int, expert: int) -> str:

@@ -16,26 +16,24 @@ from colibri.container.files import shown
 from colibri.container.reader import Container
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.errors import ConfigError, ContainerError
-from colibri.hardware.hugepages import Slabs
-from colibri.kernels.packing import (
+from colibri.formats.base import Matrix, NonFiniteError
+from colibri.formats.floats import float_matrix
+from colibri.formats.packed import (
     BLOCK_ROWS,
+    INT4,
+    INT8,
     NO_SCALES,
-    DenseMatrix,
-    Matrix,
-    NonFiniteError,
-    PackedMatrix,
+    PackedFormat,
     ScaleRange,
-    Scheme,
-    block_bytes,
     multiplier_for,
-    packed_bytes,
     try_pack,
 )
+from colibri.hardware.hugepages import Slabs
 
 MatrixBits = Literal["source", 8, 4]
 EmbeddingBits = Literal[8, 4, 32]
 
-_SCHEMES: dict[int, Scheme] = {8: "int8-gs64", 4: "int4-gs64"}
+_FORMATS: dict[int, PackedFormat] = {8: INT8, 4: INT4}
 _PIECE_BYTES = 2 << 20  # each of several loading threads holds one
 
 U8 = npt.NDArray[np.uint8]
@@ -60,11 +58,11 @@ def load_matrix(
     _check_bits(info, bits)
     if info.stored_bits:
         return _stored(c, info, start, stop, slabs)
-    if isinstance(bits, int) and bits in _SCHEMES:
-        return _quantised(c, info, _SCHEMES[bits], start, stop, slabs)
-    if info.is_fp8:
-        return c.read_fp8(name, start, stop)
-    return DenseMatrix(c.read_rows(name, start, stop))
+    if isinstance(bits, int) and bits in _FORMATS:
+        return _quantised(c, info, _FORMATS[bits], start, stop, slabs)
+    if info.scaled:
+        return c.read_scaled(name, start, stop)
+    return float_matrix(c.read_rows(name, start, stop))
 
 
 def load_embedding(c: Container, name: str, bits: EmbeddingBits) -> Matrix:
@@ -83,9 +81,10 @@ def load_vector(c: Container, name: str) -> npt.NDArray[np.float32]:
 
 def matrix_bytes(info: TrunkInfo, bits: MatrixBits | EmbeddingBits) -> int:
     """Bytes that load_matrix or load_embedding will hold in memory."""
-    if info.stored_bits or bits not in _SCHEMES or len(info.shape) != 2:
+    if info.stored_bits or bits not in _FORMATS or len(info.shape) != 2:
         return info.nbytes
-    return packed_bytes(_SCHEMES[int(bits)], *info.shape)
+    rows, cols = info.shape
+    return _FORMATS[int(bits)].nbytes(rows, cols)
 
 
 def to_float32(a: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -124,49 +123,48 @@ def _place(slabs: Slabs | None, nbytes: int) -> U8 | None:
     return slabs.take(nbytes) if slabs is not None and slabs.suits(nbytes) else None
 
 
-def _stored(
-    c: Container, info: TrunkInfo, start: int, stop: int, slabs: Slabs | None
-) -> PackedMatrix:
+def _stored(c: Container, info: TrunkInfo, start: int, stop: int, slabs: Slabs | None) -> Matrix:
     n, cols = info.shape
+    format = info.format
+    assert isinstance(format, PackedFormat)
     if start % BLOCK_ROWS or (stop % BLOCK_ROWS and stop != n):
         raise ContainerError(
             f"{c.path}: tensor {shown(info.name)}: stored packed in blocks of {BLOCK_ROWS} rows, "
             f"rows {start}..{stop} cannot be taken out; convert with --store-trunk source"
         )
-    scheme: Scheme = "int8-gs64" if info.dtype == "int8-gs64" else "int4-gs64"
-    begin = start // BLOCK_ROWS * block_bytes(scheme, cols)
-    nbytes = packed_bytes(scheme, stop - start, cols)
+    begin = start // BLOCK_ROWS * format.block_bytes(cols)
+    nbytes = format.nbytes(stop - start, cols)
     out = c.read_packed(info.name, begin, nbytes, _place(slabs, nbytes))
-    return PackedMatrix(scheme, stop - start, cols, out, info.multiplier)
+    return format.matrix(stop - start, cols, (out,), info.multiplier)
 
 
 def _quantised(
-    c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, slabs: Slabs | None
+    c: Container, info: TrunkInfo, format: PackedFormat, start: int, stop: int, slabs: Slabs | None
 ) -> Matrix:
     """The bytes that quantising the whole at once would give.
 
     The multiplier depends on all scales. It is 1 for most matrices, so that is tried first while
     the scales are watched; else the rows are read and packed once more.
     """
-    nbytes = packed_bytes(scheme, stop - start, info.shape[1])
+    nbytes = format.nbytes(stop - start, info.shape[1])
     place = _place(slabs, nbytes)
     out = np.empty(nbytes, np.uint8) if place is None else place
 
     def pack_all(multiplier: float) -> ScaleRange:
         total = NO_SCALES
-        for first, w, target in _pieces(c, info, scheme, start, stop, out):
+        for first, w, target in _pieces(c, info, format, start, stop, out):
             with naming_the_weight(f"{c.path}: tensor {shown(info.name)}", first):
-                total = total.merged(try_pack(w, scheme, multiplier, target))
+                total = total.merged(try_pack(w, format, multiplier, target))
         return total
 
     multiplier = multiplier_for(pack_all(1.0))
     if multiplier != 1.0:
         pack_all(multiplier)
-    return PackedMatrix(scheme, stop - start, info.shape[1], out, multiplier)
+    return format.matrix(stop - start, info.shape[1], (out,), multiplier)
 
 
 def _pieces(
-    c: Container, info: TrunkInfo, scheme: Scheme, start: int, stop: int, out: U8
+    c: Container, info: TrunkInfo, format: PackedFormat, start: int, stop: int, out: U8
 ) -> Iterator[tuple[int, npt.NDArray[Any], U8]]:
     """(first row, rows, their place in out): whole row blocks of about 2 MB, the last any size.
 
@@ -174,11 +172,11 @@ def _pieces(
     """
     row = info.decoded_bytes // info.shape[0]
     step = max(_PIECE_BYTES // row // BLOCK_ROWS, 1) * BLOCK_ROWS
-    size = block_bytes(scheme, info.shape[1])
+    size = format.block_bytes(info.shape[1])
     for first in range(start, stop, step):
         w = c.borrow_rows(info.name, first, min(first + step, stop))
         begin = (first - start) // BLOCK_ROWS * size
-        yield first, w, out[begin : begin + packed_bytes(scheme, *w.shape)]
+        yield first, w, out[begin : begin + format.nbytes(*w.shape)]
 
 
 @contextmanager

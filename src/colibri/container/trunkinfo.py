@@ -8,27 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from colibri.container.dtypes import FloatDtype, weight_dtype
+from colibri.container.dtypes import weight_format
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import Match, WeightMap
 from colibri.errors import ContainerError
-from colibri.kernels.moe import FP8_SCHEMES, Fp8Scheme
-from colibri.kernels.packing import Scheme
+from colibri.formats.base import Format
+from colibri.formats.packed import INT4, INT8
 from colibri.words import are, count, count_are
 
-StoredDtype = FloatDtype | Fp8Scheme | Scheme
-_PACKED_BITS: dict[str, Literal[4, 8]] = {"int4-gs64": 4, "int8-gs64": 8}
+_PACKED_BITS: dict[Format, Literal[4, 8]] = {INT4: 4, INT8: 8}
 
 
 @dataclass(frozen=True)
 class TrunkInfo:
-    """`shape` is the logical one; `nbytes` what is stored, with the scales of fp8; `multiplier` is
-    1 unless packed."""
+    """`shape` is the logical one; `nbytes` what is stored, scales included; `multiplier` is 1
+    unless packed."""
 
     name: str
-    dtype: StoredDtype
+    format: Format
     shape: tuple[int, ...]
     nbytes: int
     multiplier: float = 1.0
@@ -36,16 +35,17 @@ class TrunkInfo:
     @property
     def stored_bits(self) -> Literal[4, 8] | None:
         """None unless packed."""
-        return _PACKED_BITS.get(self.dtype)
+        return _PACKED_BITS.get(self.format)
 
     @property
-    def is_fp8(self) -> bool:
-        return self.dtype in FP8_SCHEMES
+    def scaled(self) -> bool:
+        """Whether its scales lie in a tensor of their own."""
+        return len(self.format.parts) > 1
 
     @property
     def decoded_bytes(self) -> int:
-        """Of the weights as read_rows gives them: fp8 as float32."""
-        return 4 * math.prod(self.shape) if self.is_fp8 else self.nbytes
+        """Of the weights as read_rows gives them: those with scales as float32."""
+        return 4 * math.prod(self.shape) if self.scaled else self.nbytes
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ Trunk = Mapping[str, TrunkTensor]
 
 def unpacked(t: TensorInfo) -> TrunkTensor:
     """A trunk tensor in its source dtype; others than bf16, f16, f32 and fp8 are refused."""
-    dtype = weight_dtype(t)
+    format = weight_format(t)
     if t.scales is None:
-        return TrunkTensor(TrunkInfo(t.name, dtype, t.shape, t.nbytes), t.file, t.offset)
+        return TrunkTensor(TrunkInfo(t.name, format, t.shape, t.nbytes), t.file, t.offset)
     if len(t.shape) != 2:
         raise ContainerError(
             f"{t.file}: tensor {shown(t.name)}: fp8 of shape {list(t.shape)}; outside of experts "
             "only matrices are"
         )
-    info = TrunkInfo(t.name, dtype, t.shape, t.nbytes + t.scales.nbytes)
+    info = TrunkInfo(t.name, format, t.shape, t.nbytes + t.scales.nbytes)
     return TrunkTensor(info, t.file, t.offset, scale_grid(t))
 
 
@@ -107,7 +107,7 @@ def _refuse_quantised(matched: Iterable[tuple[TensorInfo, Match]]) -> None:
     """Where weights are of a dtype that needs companions (scales), those are not the news."""
     for t, match in matched:
         if match.rule.role != "drop" and t.dtype != "U8":
-            weight_dtype(t)
+            weight_format(t)
 
 
 def check_required(trunk: Trunk, weights: WeightMap, path: Path) -> None:

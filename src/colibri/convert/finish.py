@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from colibri.container.dtypes import weight_dtype
+from colibri.container.dtypes import weight_format
 from colibri.container.manifest import (
     FileEntry,
     LayerSpec,
@@ -42,10 +42,10 @@ def build_manifest(plan: Plan, policy: Policy, journal: Journal, inventory: Inve
 
 def _source_dtypes(plan: Plan) -> dict[str, list[str]]:
     """What the weights were before."""
-    experts = {weight_dtype(t) for s in plan.experts for t in s.source.tensors.values()}
+    experts = {weight_format(t).name for s in plan.experts for t in s.source.tensors.values()}
     tensors = [t.info for s in plan.trunk for t in s.tensors]
     scales = {t.scales.name for t in tensors if t.scales}
-    trunk = {weight_dtype(t) for t in tensors if t.name not in scales}
+    trunk = {weight_format(t).name for t in tensors if t.name not in scales}
     return {"experts": sorted(experts), "trunk": sorted(trunk)}
 
 

@@ -50,7 +50,7 @@ from colibri.convert.resume import (
 )
 from colibri.convert.selection import select
 from colibri.convert.sidefiles import copy_side_file, side_files, warn_of_missing
-from colibri.kernels.packing import Scheme
+from colibri.formats.names import Scheme
 
 
 def never() -> bool:

@@ -14,7 +14,8 @@ from colibri.container.writer import OutTensor, shard_header
 from colibri.convert.policy import Policy
 from colibri.convert.selection import Selection
 from colibri.convert.source import NUMPY_DTYPES, LayerSource, files_of
-from colibri.kernels.packing import Scheme, packed_bytes
+from colibri.formats.names import Scheme
+from colibri.formats.packed import SCHEMES
 
 MAX_SHARD_BYTES = 2 << 30
 # Tools that open safetensors files through transformers look for "format".
@@ -31,7 +32,7 @@ class TrunkTensor:
         if self.scheme is None:
             return OutTensor(self.info.name, self.info.dtype, self.info.shape, self.info.nbytes)
         rows, cols = self.info.shape
-        size = packed_bytes(self.scheme, rows, cols)
+        size = SCHEMES[self.scheme].nbytes(rows, cols)
         return OutTensor(self.info.name, "U8", (size,), size)
 
 
@@ -70,7 +71,7 @@ class ExpertShard:
 
     @property
     def record_bytes(self) -> int:
-        return record_bytes(self.scheme, self.source.shape.hidden, self.source.shape.inner)
+        return record_bytes(SCHEMES[self.scheme], self.source.shape.hidden, self.source.shape.inner)
 
     @cached_property
     def header(self) -> bytes:
@@ -175,7 +176,7 @@ def _alignment(tensor: TrunkTensor) -> int:
 def _layer_shards(source: LayerSource, policy: Policy) -> Sequence[ExpertShard]:
     shape = source.shape
     scheme = policy.expert_scheme(shape)
-    record = record_bytes(scheme, shape.hidden, shape.inner)
+    record = record_bytes(SCHEMES[scheme], shape.hidden, shape.inner)
     per_shard = max(1, MAX_SHARD_BYTES // record)
     total = -(-shape.num_experts // per_shard)
     return [

@@ -8,11 +8,11 @@ from typing import Any, Literal
 from colibri.container.header import TensorInfo
 from colibri.container.weights import ExpertShape, Kind
 from colibri.errors import ConfigError
-from colibri.kernels.packing import GROUP, Scheme
+from colibri.formats.names import Scheme
+from colibri.formats.packed import GROUP, SCHEMES
 
 StoreTrunk = Literal["source", 8, 4]
 
-SCHEMES: tuple[Scheme, ...] = ("int4-gs64", "int8-gs64")
 _TRUNK_SCHEMES: dict[StoreTrunk, Scheme] = {8: "int8-gs64", 4: "int4-gs64"}
 
 

@@ -22,16 +22,14 @@ from colibri.convert.source import (
     row_pieces,
     whole,
 )
-from colibri.kernels.fp8 import Fp8Matrix
-from colibri.kernels.packing import (
+from colibri.formats.base import U8, Matrix
+from colibri.formats.packed import (
     BLOCK_ROWS,
     NO_SCALES,
-    U8,
+    SCHEMES,
+    PackedFormat,
     ScaleRange,
-    Scheme,
-    block_bytes,
     multiplier_for,
-    packed_bytes,
     scale_range,
     try_pack,
 )
@@ -53,7 +51,7 @@ def trunk_chunks(shard: TrunkShard, multipliers: dict[str, float]) -> Generator[
             if tensor.scheme is None:
                 yield from _as_stored(tensor, reads)
             else:
-                multiplier, chunks = _packed(source, tensor, tensor.scheme, reads)
+                multiplier, chunks = _packed(source, tensor, SCHEMES[tensor.scheme], reads)
                 multipliers[tensor.info.name] = multiplier
                 yield from chunks
 
@@ -76,7 +74,7 @@ def _as_stored(tensor: TrunkTensor, reads: Iterator[Read]) -> Iterator[Chunk]:
     for _ in _pieces_as_stored(tensor):
         piece, weights = next(reads)
         check_finite(piece, weights)
-        stored = weights.codes if isinstance(weights, Fp8Matrix) else weights
+        stored = weights.data if isinstance(weights, Matrix) else weights
         yield stored.reshape(-1).view(np.uint8)
 
 
@@ -86,7 +84,7 @@ def _pieces_as_stored(tensor: TrunkTensor) -> list[Piece]:
 
 
 def _packed(
-    source: Source, tensor: TrunkTensor, scheme: Scheme, reads: Iterator[Read]
+    source: Source, tensor: TrunkTensor, format: PackedFormat, reads: Iterator[Read]
 ) -> tuple[float, Iterator[Chunk]]:
     """The multiplier and, once that is known, the packed bytes."""
     count = sum(1 for _ in row_pieces(whole(tensor.info)))
@@ -94,11 +92,11 @@ def _packed(
     for _ in range(count):
         piece, weights = next(reads)
         if tensor.out.nbytes <= _HELD_BYTES:
-            packed, found = _pack_piece(piece, weights, scheme, 1.0)
+            packed, found = _pack_piece(piece, weights, format, 1.0)
             held.append(packed)
         else:
             with naming_the_element(piece):
-                found = scale_range(floats(weights), scheme)
+                found = scale_range(floats(weights), format)
         total = total.merged(found)
     multiplier = multiplier_for(total)
     if not held:
@@ -107,19 +105,21 @@ def _packed(
         again = ((p, source.read(p)) for p in row_pieces(whole(tensor.info)))
     else:
         return multiplier, iter(held)
-    return multiplier, (_pack_piece(p, w, scheme, multiplier)[0] for p, w in again)
+    return multiplier, (_pack_piece(p, w, format, multiplier)[0] for p, w in again)
 
 
 def _pack_piece(
-    piece: Piece, weights: Weights, scheme: Scheme, multiplier: float
+    piece: Piece, weights: Weights, format: PackedFormat, multiplier: float
 ) -> tuple[U8, ScaleRange]:
-    out = np.empty(packed_bytes(scheme, piece.rows, piece.cols), np.uint8)
-    return out, _pack(piece, weights, scheme, multiplier, out)
+    out = np.empty(format.nbytes(piece.rows, piece.cols), np.uint8)
+    return out, _pack(piece, weights, format, multiplier, out)
 
 
-def _pack(piece: Piece, weights: Weights, scheme: Scheme, multiplier: float, out: U8) -> ScaleRange:
+def _pack(
+    piece: Piece, weights: Weights, format: PackedFormat, multiplier: float, out: U8
+) -> ScaleRange:
     with naming_the_element(piece):
-        return try_pack(floats(weights), scheme, multiplier, out)
+        return try_pack(floats(weights), format, multiplier, out)
 
 
 def expert_chunks(shard: ExpertShard) -> Generator[Chunk]:
@@ -141,22 +141,23 @@ def _record(
 ) -> Chunk:
     """A record. Blocks of gate and up alternate, so that the thread that computed both can apply
     SwiGLU; the blocks of down follow."""
-    scheme, hidden, inner = shard.scheme, shard.source.shape.hidden, shard.source.shape.inner
+    format, shape = SCHEMES[shard.scheme], shard.source.shape
+    hidden, inner = shape.hidden, shape.inner
     record = np.empty(shard.record_bytes, np.uint8)
-    middle, end = down_offset(scheme, hidden, inner), body_bytes(scheme, hidden, inner)
+    middle, end = down_offset(format, hidden, inner), body_bytes(format, hidden, inner)
     record[end:] = 0
-    pairs = record[:middle].reshape(-1, 2, block_bytes(scheme, hidden))
-    down = record[middle:end].reshape(-1, block_bytes(scheme, inner))
+    pairs = record[:middle].reshape(-1, 2, format.block_bytes(hidden))
+    down = record[middle:end].reshape(-1, format.block_bytes(inner))
     targets = (pairs[:, 0], pairs[:, 1], down)
     gate_up_down = [
-        _fill(source, m, scheme, target, reads) for m, target in zip(matrices, targets, strict=True)
+        _fill(source, m, format, target, reads) for m, target in zip(matrices, targets, strict=True)
     ]
     pack_tail(record, RecordTail(shard.source.layer, expert, tuple(gate_up_down)))  # type: ignore[arg-type]
     return record
 
 
 def _fill(
-    source: Source, matrix: MatrixSlice, scheme: Scheme, target: U8, reads: Iterator[Read]
+    source: Source, matrix: MatrixSlice, format: PackedFormat, target: U8, reads: Iterator[Read]
 ) -> float:
     """Pack a matrix into target [row blocks, bytes], whose blocks may lie apart; its multiplier."""
 
@@ -165,7 +166,7 @@ def _fill(
         for piece, weights in reads:
             first = piece.first_row // BLOCK_ROWS
             blocks = target[first : first - (-piece.rows // BLOCK_ROWS)]
-            total = total.merged(_pack_blocks(piece, weights, scheme, multiplier, blocks))
+            total = total.merged(_pack_blocks(piece, weights, format, multiplier, blocks))
         return total
 
     usual = (next(reads) for _ in row_pieces(matrix))
@@ -176,10 +177,10 @@ def _fill(
 
 
 def _pack_blocks(
-    piece: Piece, weights: Weights, scheme: Scheme, multiplier: float, blocks: U8
+    piece: Piece, weights: Weights, format: PackedFormat, multiplier: float, blocks: U8
 ) -> ScaleRange:
     if blocks.flags.c_contiguous:
-        return _pack(piece, weights, scheme, multiplier, blocks.reshape(-1))
-    packed, found = _pack_piece(piece, weights, scheme, multiplier)
+        return _pack(piece, weights, format, multiplier, blocks.reshape(-1))
+    packed, found = _pack_piece(piece, weights, format, multiplier)
     blocks[:] = packed.reshape(blocks.shape)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from colibri.container.dtypes import weight_dtype
+from colibri.container.dtypes import weight_format
 from colibri.container.files import shown
 from colibri.container.header import TensorInfo
 from colibri.container.scaled import paired
@@ -45,7 +45,7 @@ def _known(tensors: Iterable[TensorInfo], weights: WeightMap) -> list[tuple[Tens
     matched = [(info, weights.classify(info.name)) for info in whole]
     kept = [(info, m) for info, m in matched if m is not None and m.rule.role != "drop"]
     for info, _ in kept:  # first: the companions of other dtypes are unknown names
-        weight_dtype(info)
+        weight_format(info)
     unknown = [shown(info.name) for info, match in matched if match is None]
     if unknown:
         raise UnsupportedModelError(

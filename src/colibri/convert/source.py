@@ -18,11 +18,14 @@ from colibri.container.scaled import ScaleGrid, scale_grid
 from colibri.container.weights import ExpertShape, Part
 from colibri.convert.pipeline import each_ahead
 from colibri.errors import ContainerError
-from colibri.kernels.fp8 import Fp8Matrix
-from colibri.kernels.packing import BLOCK_ROWS, NonFiniteError, check_fp8, decode_fp8, scale_range
+from colibri.formats import base
+from colibri.formats.base import Matrix, NonFiniteError
+from colibri.formats.floats import float_matrix
+from colibri.formats.fp8 import fp8_matrix
+from colibri.formats.packed import BLOCK_ROWS
 
 Floats = npt.NDArray[Any]  # float32 | float16 | uint16 (bf16); of scales also uint8 (ue8m0)
-Weights = Floats | Fp8Matrix
+Weights = Floats | Matrix  # the latter with scales
 
 NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype("<u2"),
@@ -163,7 +166,7 @@ class Source:
         if grid is None:
             return array
         scales = grid.array(self._files.read(grid.file, grid.offset, grid.nbytes))
-        return Fp8Matrix(array, scales, grid.first)
+        return fp8_matrix(array, scales, grid.first)
 
     def close(self) -> None:
         self._files.close()
@@ -195,22 +198,22 @@ def _array(piece: Piece, data: npt.NDArray[np.uint8]) -> Floats:
 
 def floats(weights: Weights) -> Floats:
     """What can be packed: of fp8 its float32 values. Raises NonFiniteError."""
-    return decode_fp8(weights) if isinstance(weights, Fp8Matrix) else weights
+    return base.decode(weights) if isinstance(weights, Matrix) else weights
 
 
 def check_finite(piece: Piece, weights: Weights) -> None:
     """Refuse a weight that is not finite, by tensor and place. Scales in ue8m0 are looked at with
     their weights."""
-    if isinstance(weights, Fp8Matrix):
+    if isinstance(weights, Matrix):
         with naming_the_element(piece):
-            check_fp8(weights)
+            base.check_finite(weights)
     elif weights.dtype != np.uint8:
         flat = weights.reshape(-1)
         bulk = flat.size - flat.size % _CHECKED_COLS
         for start, part in ((0, flat[:bulk].reshape(-1, _CHECKED_COLS)), (bulk, flat[None, bulk:])):
             if part.size:
                 with naming_the_element(piece, start):
-                    scale_range(part, "int8-gs64")  # looks at every weight, on all cores
+                    base.check_finite(float_matrix(part))
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
-from colibri.kernels.packing import Matrix
+from colibri.formats.base import Matrix
 
 F32 = npt.NDArray[np.float32]
 MAX_STREAMS = 8

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
+from colibri.formats.base import Matrix
 from colibri.kernels.moe import ExpertTable
-from colibri.kernels.packing import Matrix
 from colibri.kernels.routing import Choice
 
 F32 = npt.NDArray[np.float32]

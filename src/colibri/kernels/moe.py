@@ -9,23 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from colibri import _native
-from colibri.kernels.codes import CODES
+from colibri.formats.base import Format
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
-
-# With float32, bf16 or ue8m0 scales.
-Fp8Scheme = Literal["fp8-e4m3-b128", "fp8-e4m3-b128-bf16", "fp8-e4m3-b128-ue8m0"]
-ExpertScheme = Literal["int3-gs64", "int4-gs64", "int8-gs64", "bf16", "f16", "f32"] | Fp8Scheme
-FP8_SCHEMES: tuple[Fp8Scheme, ...] = get_args(Fp8Scheme)
 
 
 @dataclass(frozen=True)
@@ -33,33 +27,29 @@ class ExpertLayout:
     """Sizes and storage of every expert of a layer.
 
     Packed: the blocks of gate and up alternate in the record, those of down follow. Dense: gate
-    and up [inner, hidden] and down [hidden, inner] row-major, at any alignment. fp8: so too, and
-    each with its scales (kernels/fp8.py); `up_first` is where up's first row is in its block.
+    and up [inner, hidden] and down [hidden, inner] row-major, at any alignment, and of formats that
+    have them each with its scales; `up_first` is where up's first row is in its block.
     """
 
-    scheme: ExpertScheme
+    format: Format
     hidden: int
     inner: int
     up_first: int = 0
 
     @property
-    def is_fp8(self) -> bool:
-        return self.scheme in FP8_SCHEMES
-
-    @property
     def num_parts(self) -> int:
-        """Addresses of an expert: of gate, up, down and, of fp8, of their scales."""
-        return 6 if self.is_fp8 else 3
+        """Addresses of an expert: of gate, up and down, then of their scales if they have any."""
+        return 3 * len(self.format.parts)
 
 
 class ExpertTable:
     """The experts of a layer: where each lies, and whether it is at hand.
 
-    parts [num_experts, num_parts]: addresses; packed: (record, record, first down block), dense:
-    (gate, up, down, and of fp8 their scales); 0: none. mults [num_experts, 3]: multipliers of gate,
-    up, down. at_hand [num_experts]: which ones norm_moe may run; None: all. planes: 1 or 2, of
-    packed experts. The arrays may change between calls; the caller keeps the memory of experts that
-    are run alive and unchanged during the call.
+    parts [num_experts, num_parts]: addresses; packed: (record, record, first down block), others:
+    (gate, up, down, then their scales if they have any); 0: none. mults [num_experts, 3]:
+    multipliers of gate, up, down. at_hand [num_experts]: which ones norm_moe may run; None: all.
+    planes: 1 or 2, of packed experts. The arrays may change between calls; the caller keeps the
+    memory of experts that are run alive and unchanged during the call.
     """
 
     def __init__(
@@ -70,10 +60,10 @@ class ExpertTable:
         planes: int,
         at_hand: Bools | None = None,
     ) -> None:
-        code = CODES[layout.scheme]
         if at_hand is None:
             at_hand = np.ones(len(parts), np.bool_)
         sizes = layout.hidden, layout.inner, layout.up_first
+        code = layout.format.code
         self.native = _native.expert_table(code, *sizes, parts, mults, at_hand, planes)
 
 

@@ -41,7 +41,8 @@ from colibri.container.weights import ExpertShape, WeightMap
 from colibri.container.writer import Chunk, OutTensor, shard_header, write_file
 from colibri.convert.policy import Policy, StoreTrunk
 from colibri.errors import ColibriError, ContainerError
-from colibri.kernels.packing import Scheme, packed_bytes
+from colibri.formats.names import Scheme
+from colibri.formats.packed import SCHEMES
 from colibri.lab import folder
 from colibri.lab.shapes import Shape, find_shape
 from colibri.lab.weights import Rings, blocks_of, normal_rows, to_bf16
@@ -195,7 +196,7 @@ class _Builder:
 
     def _expert_file(self, layer: int) -> _File:
         shape = self.weights.experts[layer]
-        size = record_bytes(self.recipe.scheme, shape.hidden, shape.inner)
+        size = record_bytes(SCHEMES[self.recipe.scheme], shape.hidden, shape.inner)
         names = [record_name(layer, e) for e in range(shape.num_experts)]
         header = shard_header([OutTensor(n, "U8", (size,), size) for n in names], _METADATA)
 
@@ -224,7 +225,7 @@ class _Builder:
         return LayerSpec(
             layer=layer,
             num_experts=shape.num_experts,
-            record_bytes=record_bytes(scheme, hidden, inner),
+            record_bytes=record_bytes(SCHEMES[scheme], hidden, inner),
             scheme=scheme,
             hidden=hidden,
             inner=inner,
@@ -247,7 +248,7 @@ class _TrunkTensor:
         if self.scheme is None:
             nbytes = 2 * int(np.prod(self.shape, dtype=np.int64))
             return OutTensor(self.name, "BF16", self.shape, nbytes)
-        size = packed_bytes(self.scheme, *self.shape)
+        size = SCHEMES[self.scheme].nbytes(*self.shape)
         return OutTensor(self.name, "U8", (size,), size)
 
     @property
@@ -274,8 +275,8 @@ class _TrunkTensor:
 def _record(rings: Rings, scheme: Scheme, shape: ExpertShape, layer: int, expert: int) -> Chunk:
     hidden, inner = shape.hidden, shape.inner
     start = 7919 * layer + 104729 * expert
-    record = np.zeros(record_bytes(scheme, hidden, inner), np.uint8)
-    down = down_offset(scheme, hidden, inner)
+    record = np.zeros(record_bytes(SCHEMES[scheme], hidden, inner), np.uint8)
+    down = down_offset(SCHEMES[scheme], hidden, inner)
     record[:down] = rings.get(scheme, hidden).take(start, 2 * blocks_of(inner, "an expert's gate"))
     body = rings.get(scheme, inner).take(start, blocks_of(hidden, "an expert's down"))
     record[down : down + len(body)] = body

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri.errors import ConfigError
-from colibri.kernels.packing import BLOCK_ROWS, Scheme, block_bytes, pack
+from colibri.formats.names import Scheme
+from colibri.formats.packed import BLOCK_ROWS, SCHEMES, pack
 
 U8 = npt.NDArray[np.uint8]
 
@@ -34,14 +35,14 @@ class Ring:
 
     def __init__(self, dtype: Dtype, cols: int, seed: int) -> None:
         rng = np.random.default_rng((seed, cols))
-        size = 2 * BLOCK_ROWS * cols if dtype is None else block_bytes(dtype, cols)
+        size = 2 * BLOCK_ROWS * cols if dtype is None else SCHEMES[dtype].block_bytes(cols)
         self._blocks = np.empty((RING_BLOCKS, size), np.uint8)
         for block in self._blocks:
             rows = normal_rows(rng, BLOCK_ROWS, cols)
             if dtype is None:
                 block[:] = to_bf16(rows).reshape(-1).view(np.uint8)
             else:
-                pack(rows, dtype, 1.0, block)
+                pack(rows, SCHEMES[dtype], 1.0, block)
 
     def take(self, start: int, count: int) -> U8:
         """The bytes of `count` blocks from `start` on, round the ring."""

@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 from colibri.container.files import shown
 from colibri.container.reader import Container
 from colibri.errors import ContainerError
-from colibri.kernels.packing import (
+from colibri.formats.base import Matrix, NonFiniteError, check_finite
+from colibri.formats.floats import float_matrix
+from colibri.formats.packed import (
     BLOCK_ROWS,
+    INT4,
+    INT8,
     NO_SCALES,
-    DenseMatrix,
-    Matrix,
-    NonFiniteError,
-    PackedMatrix,
-    Scheme,
-    check_finite,
+    PackedFormat,
     multiplier_for,
-    packed_bytes,
     try_pack,
 )
 
@@ -81,22 +79,22 @@ class _Dense:
         if self._data is None:
             self._data = np.empty(self._shape, w.dtype)
         self._data[first : first + len(w)] = w
-        check_finite(self._data[first : first + len(w)].reshape(-1, self._shape[2]))
+        check_finite(float_matrix(self._data[first : first + len(w)].reshape(-1, self._shape[2])))
 
     def is_finished(self) -> bool:
         return True
 
     def matrix(self) -> Matrix:
         assert self._data is not None
-        return DenseMatrix(self._data.reshape(-1, self._shape[2]))
+        return float_matrix(self._data.reshape(-1, self._shape[2]))
 
 
 class _Packed:
     """Nearly every matrix needs no multiplier, and one pass tells; a second is rare."""
 
-    def __init__(self, heads: int, rows: int, cols: int, scheme: Scheme) -> None:
-        self._rows, self._cols, self._heads, self._scheme = rows, cols, heads, scheme
-        self._size = packed_bytes(scheme, rows, cols)
+    def __init__(self, heads: int, rows: int, cols: int, format: PackedFormat) -> None:
+        self._rows, self._cols, self._heads, self._format = rows, cols, heads, format
+        self._size = format.nbytes(rows, cols)
         self._data = np.empty(heads * self._size, np.uint8)
         self._multiplier = 1.0
         self._range = NO_SCALES
@@ -104,7 +102,7 @@ class _Packed:
     def put(self, first: int, w: Weights) -> None:
         flat = np.ascontiguousarray(w).reshape(-1, self._cols)
         out = self._data[first * self._size : (first + len(w)) * self._size]
-        found = try_pack(flat, self._scheme, self._multiplier, out)
+        found = try_pack(flat, self._format, self._multiplier, out)
         self._range = self._range.merged(found)
 
     def is_finished(self) -> bool:
@@ -113,10 +111,10 @@ class _Packed:
 
     def matrix(self) -> Matrix:
         rows = self._heads * self._rows
-        return PackedMatrix(self._scheme, rows, self._cols, self._data, self._multiplier)
+        return self._format.matrix(rows, self._cols, (self._data,), self._multiplier)
 
 
 def _half(heads: int, rows: int, cols: int, bits: Literal["source", 8, 4]) -> _Dense | _Packed:
     if bits == "source" or rows % BLOCK_ROWS:
         return _Dense(heads, rows, cols)
-    return _Packed(heads, rows, cols, "int8-gs64" if bits == 8 else "int4-gs64")
+    return _Packed(heads, rows, cols, INT8 if bits == 8 else INT4)

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.formats.base import Matrix
 from colibri.kernels.layer import step_rows
 from colibri.kernels.matmul import embed
-from colibri.kernels.packing import Matrix
 from colibri.kvcache.base import LayerCache
 from colibri.kvcache.sequence import SequenceState
 from colibri.layers.linear import Linear

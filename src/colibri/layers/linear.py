@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.formats.base import Matrix
 from colibri.kernels.layer import Projector
 from colibri.kernels.matmul import matmul
-from colibri.kernels.packing import Matrix
 from colibri.layers.norm import RMSNorm
 
 F32 = NDArray[np.float32]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.formats.base import Matrix
 from colibri.kernels.attention import attend
 from colibri.kernels.matmul import matmul_heads
-from colibri.kernels.packing import Matrix
 from colibri.kvcache.latent import LatentCache
 from colibri.layers.indexer import Indexer
 from colibri.layers.linear import Linear, Projections

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from colibri.container.reader import Container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
 from colibri.experts.base import ExpertExecutor
+from colibri.formats.base import Matrix
 from colibri.hardware.hugepages import Slabs
 from colibri.kernels.delta import DeltaRule, DeltaShape
-from colibri.kernels.packing import Matrix
 from colibri.layers.linear import Linear
 from colibri.layers.mlp import SwiGLU
 from colibri.layers.moe import MoE

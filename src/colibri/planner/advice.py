@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from colibri.config import EngineConfig
 from colibri.errors import ColibriError
+from colibri.formats.packed import INT4
 from colibri.models.family import Sizes
 from colibri.planner.budget import Machine
 from colibri.planner.forecast import Popularity, Rates, forecast
@@ -90,8 +91,8 @@ def _changes(now: Question, plan: Plan) -> Iterator[tuple[str, Question]]:
     if plan.context > 1024:
         half = plan.context // 2
         yield f"half of the context (--context {half})", _with(now, context=half)
-    if any(n.layout.scheme != "int4-gs64" for n in streamed_layers(now.model).values()):
-        converted = AsConverted(now.model, "int4-gs64")
+    if any(n.layout.format is not INT4 for n in streamed_layers(now.model).values()):
+        converted = AsConverted(now.model, INT4)
         yield "experts at 4 bits (coli convert)", _with(now, model=converted)
 
 

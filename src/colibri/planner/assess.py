@@ -13,7 +13,8 @@ from colibri.container.missing import without_data
 from colibri.container.reader import Container, open_container
 from colibri.errors import ConfigError
 from colibri.experts.reads.sources import open_drives
-from colibri.kernels.packing import Scheme
+from colibri.formats.names import Scheme
+from colibri.formats.packed import SCHEMES
 from colibri.models.family import Family
 from colibri.models.registry import family_for
 from colibri.planner import rates
@@ -66,7 +67,7 @@ def assess(container: Container, config: EngineConfig, wishes: Wishes) -> Docume
         popularity=recorded_popularity(config, container),
     )
     smallest = dataclasses.replace(config, ram="1B")
-    schemes = sorted({layer.layout.scheme for layer in streamed_layers(model).values()})
+    schemes = sorted({layer.layout.format.name for layer in streamed_layers(model).values()})
     entry = ModelEntry(
         path=str(container.path),
         family=family.name,
@@ -95,7 +96,7 @@ def _model(container: Container, scheme: str, short: bool) -> Model:
         return container
     if container.converted:
         raise ConfigError(f"--scheme {scheme}: {container.path} is converted already; leave it out")
-    return AsConverted(container, cast(Scheme, scheme))
+    return AsConverted(container, SCHEMES[cast(Scheme, scheme)])
 
 
 def _on_mirrors(

@@ -1,6 +1,5 @@
 """What the plan needs to know of a model: sizes and places, never a weight."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -10,12 +9,8 @@ from colibri.container.spec import body_bytes, record_bytes
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import WeightMap
 from colibri.experts.cache.narrow import CacheBits, narrow_bytes, narrow_layout
-from colibri.kernels.fp8 import scale_shape
+from colibri.formats.packed import PackedFormat
 from colibri.kernels.moe import ExpertLayout
-from colibri.kernels.packing import Scheme
-
-_ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
-_SCALE_BYTES = {"fp8-e4m3-b128": 4, "fp8-e4m3-b128-bf16": 2, "fp8-e4m3-b128-ue8m0": 1}
 
 
 class LayerSizes(Protocol):
@@ -57,7 +52,7 @@ class AsConverted:
     """A model as `coli convert --scheme SCHEME` would leave it."""
 
     source: Model
-    scheme: Scheme
+    format: PackedFormat
 
     @property
     def weights(self) -> WeightMap:
@@ -81,9 +76,9 @@ class AsConverted:
         hidden, inner = layer.layout.hidden, layer.layout.inner
         return ConvertedLayer(
             layer.num_experts,
-            record_bytes(self.scheme, hidden, inner),
+            record_bytes(self.format, hidden, inner),
             layer.draft,
-            ExpertLayout(self.scheme, hidden, inner),
+            ExpertLayout(self.format, hidden, inner),
         )
 
 
@@ -106,11 +101,7 @@ def _narrowed(layer: LayerSizes) -> LayerSizes:
 
 def expert_bytes(layout: ExpertLayout) -> int:
     """Weights of one expert, without padding."""
-    scheme = layout.scheme
-    if scheme == "int3-gs64" or scheme == "int4-gs64" or scheme == "int8-gs64":
-        return body_bytes(scheme, layout.hidden, layout.inner)
-    elements = 3 * layout.hidden * layout.inner
-    if scheme in _SCALE_BYTES:
-        blocks = math.prod(scale_shape(layout.inner, layout.hidden))
-        return elements + 3 * blocks * _SCALE_BYTES[scheme]
-    return elements * _ELEMENT_BYTES[scheme]
+    format, sizes = layout.format, (layout.hidden, layout.inner)
+    if isinstance(format, PackedFormat):
+        return body_bytes(format, *sizes)
+    return 3 * format.nbytes(*sizes)

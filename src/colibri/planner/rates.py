@@ -8,10 +8,10 @@ import numpy as np
 
 from colibri.container.layerexperts import LayerExperts, main_layers
 from colibri.errors import ReadError
+from colibri.formats.packed import INT4, pack_matrix
 from colibri.hardware import probe
 from colibri.hardware.iobench import Extent, disk_bandwidth, memory_bandwidth
 from colibri.kernels.matmul import matmul
-from colibri.kernels.packing import pack_matrix
 
 _MEMORY_SECONDS, _COMPUTE_SECONDS = 0.3, 0.1
 _DISK_BYTES = 256 << 20
@@ -28,14 +28,14 @@ def compute_rate(planes: int) -> float:
     """Bytes of 4-bit weights a second that the threads multiply with one row, out of their caches;
     planes: of the activations."""
     rng = np.random.default_rng(0)
-    weights = pack_matrix(rng.standard_normal((_SIDE, _SIDE), np.float32), "int4-gs64")
+    weights = pack_matrix(rng.standard_normal((_SIDE, _SIDE), np.float32), INT4)
     x = rng.standard_normal((1, _SIDE), np.float32)
     out = matmul(x, weights, planes)
     count, begin = 0, time.perf_counter()
     while (seconds := time.perf_counter() - begin) < _COMPUTE_SECONDS:
         matmul(x, weights, planes, out)
         count += 1
-    return count * weights.data.nbytes / seconds
+    return count * weights.nbytes / seconds
 
 
 def disk_rate(layers: Mapping[int, LayerExperts], readers: int) -> float | None:

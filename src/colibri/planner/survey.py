@@ -78,7 +78,7 @@ def _opened(path: Path, others: Sequence[Path]) -> tuple[Container, str | None]:
 
 def _described(found: Surveyed, container: Container) -> Surveyed:
     layers = main_layers(container.expert_layers()).values()
-    schemes = sorted({layer.layout.scheme for layer in layers})
+    schemes = sorted({layer.layout.format.name for layer in layers})
     return replace(found, converted=container.converted, precision="+".join(schemes) or None)
 
 

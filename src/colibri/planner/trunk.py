@@ -8,7 +8,7 @@ from colibri.config import EngineConfig
 from colibri.config.routers import parse_router
 from colibri.container.trunk import matrix_bytes
 from colibri.errors import ConfigError
-from colibri.kernels.packing import packed_bytes
+from colibri.formats.packed import INT8
 from colibri.planner.model import Model, streamed_layers
 
 TrunkBits = Literal["source", 8, 4]
@@ -45,7 +45,7 @@ def _with_router_tables(trunk: Trunk, model: Model) -> Trunk:
     """The exact router weights stay, to measure against."""
     layers = dict(trunk.layers)
     for n, layer in streamed_layers(model).items():
-        table = packed_bytes("int8-gs64", layer.num_experts, layer.layout.hidden)
+        table = INT8.nbytes(layer.num_experts, layer.layout.hidden)
         layers[n] = layers.get(n, 0) + table
     return replace(trunk, layers=layers)
 

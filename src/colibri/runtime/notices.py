@@ -37,7 +37,7 @@ def load_line(
 def precision(config: EngineConfig, container: Container, plan: Plan) -> str:
     """What decides a model's logits beside its weights."""
     layers = main_layers(container.expert_layers())
-    scheme = next((layer.layout.scheme for layer in layers.values()), "none")
+    scheme = next((layer.layout.format.name for layer in layers.values()), "none")
     return (
         f"experts {scheme}{_cache_text(config)}, trunk at {bits_text(plan.trunk_bits)}, "
         f"embedding at {bits_text(plan.embed_bits)}, activations {config.activations}"

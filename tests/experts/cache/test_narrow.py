@@ -14,15 +14,17 @@ from colibri.container.spec import TAIL_BYTES
 from colibri.errors import ConfigError, ContainerError, ReadError
 from colibri.experts.cache.narrow import buffer_count
 from colibri.experts.streamed import StreamedExperts
+from colibri.formats.base import decode
+from colibri.formats.packed import narrow_matrix, pack_matrix
+from colibri.formats.table import FORMATS
 from colibri.kernels.moe import ExpertLayout
-from colibri.kernels.packing import narrow_matrix, pack_matrix, unpack
 
 SCHEMES = ("int8-gs64", "int4-gs64")
 
 
 def values(w, scheme):
-    m = narrow_matrix(pack_matrix(w, scheme))
-    return unpack(m.data, m.scheme, m.rows, m.cols, m.multiplier).astype(np.float64)
+    m = narrow_matrix(pack_matrix(w, FORMATS[scheme]))
+    return decode(m).astype(np.float64)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-9])
@@ -133,6 +135,6 @@ def test_damage_and_failing_disks_are_reported_and_survived(tmp_path):
 
 
 def test_only_packed_experts_are_narrowed(tmp_path):
-    layer = Layer(1, tmp_path / "f", layout=ExpertLayout("bf16", 32, 40))
+    layer = Layer(1, tmp_path / "f", layout=ExpertLayout(FORMATS["bf16"], 32, 40))
     with pytest.raises(ConfigError, match=r"experts of this model are bf16.*coli convert"):
         StreamedExperts({1: layer}, slots_per_layer=2, cache_bits=3)

@@ -12,6 +12,7 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.errors import CapacityError, ContainerError
 from colibri.experts.usage import file as usagefile
 from colibri.experts.usage.file import Subject, UsageFile, encode, parse
+from colibri.formats.table import FORMATS
 from colibri.kernels.moe import ExpertLayout
 
 OTHER = Subject("other", "fedcba9876543210", SUBJECT.experts)
@@ -244,7 +245,7 @@ def test_a_failure_at_any_write_loses_nothing_and_counts_nothing_twice(tmp_path,
 
 
 def layer(experts=8, hidden=64, scheme="int4-gs64"):
-    layout = ExpertLayout(scheme, hidden, 64)
+    layout = ExpertLayout(FORMATS[scheme], hidden, 64)
     return LayerExperts(0, experts, layout, 4096, True, False, (), ())
 
 

@@ -15,8 +15,8 @@ from colibri.container.spec import align, body_bytes, down_offset
 from colibri.errors import ConfigError
 from colibri.experts.base import Multipliers
 from colibri.experts.cache.arena import Arena
+from colibri.formats.packed import INT3, SCHEMES, PackedFormat, narrow_expert
 from colibri.kernels.moe import ExpertLayout
-from colibri.kernels.packing import Scheme, narrow_expert
 
 CacheBits = Literal["stored", 3]
 _MOST_BUFFERS = 16  # reads that may be on their way at a time, if --readers auto wants them
@@ -37,23 +37,23 @@ def kept(source: LayerExperts, bits: CacheBits) -> Kept:
     if bits == "stored":
         return Kept(source.num_experts, source.layout, source.slot_bytes, source.parts)
     layout = narrow_layout(source.layout)
-    down = down_offset("int3-gs64", layout.hidden, layout.inner)
+    down = down_offset(INT3, layout.hidden, layout.inner)
     return Kept(source.num_experts, layout, narrow_bytes(layout), lambda expert: (0, 0, down))
 
 
 def narrow_layout(layout: ExpertLayout) -> ExpertLayout:
     """At three bits. Raises ConfigError unless the experts are packed at more."""
-    if layout.scheme not in ("int4-gs64", "int8-gs64"):
+    if layout.format not in SCHEMES.values():
         raise ConfigError(
-            f"--cache-bits 3: the experts of this model are {layout.scheme}, and only those of a "
-            "converted model are narrowed; run coli convert, or leave it out"
+            f"--cache-bits 3: the experts of this model are {layout.format.name}, and only "
+            "those of a converted model are narrowed; run coli convert, or leave it out"
         )
-    return ExpertLayout("int3-gs64", layout.hidden, layout.inner)
+    return ExpertLayout(INT3, layout.hidden, layout.inner)
 
 
 def narrow_bytes(layout: ExpertLayout) -> int:
     """Of a slot for an expert at three bits."""
-    return align(body_bytes("int3-gs64", layout.hidden, layout.inner))
+    return align(body_bytes(INT3, layout.hidden, layout.inner))
 
 
 def buffers_of(
@@ -80,8 +80,8 @@ def narrow_into(
 ) -> Multipliers:
     """A record into the slot of its expert. layout, multipliers: of the record. Returns the
     multipliers that gate, up and down have in the slot."""
-    scheme: Scheme = "int4-gs64" if layout.scheme == "int4-gs64" else "int8-gs64"
+    assert isinstance(layout.format, PackedFormat)
     sizes = layout.hidden, layout.inner
-    factor = narrow_expert(np.asarray(record), scheme, *sizes, np.asarray(slot))
+    factor = narrow_expert(np.asarray(record), layout.format, *sizes, np.asarray(slot))
     gate, up, down = multipliers
     return gate * factor, up * factor, down * factor

@@ -58,7 +58,7 @@ class Subject:
     ) -> Subject:
         """Of a model's directory name, its config.json and its routed experts without drafts."""
         layouts = [
-            (n, e.num_experts, e.layout.scheme, e.layout.hidden, e.layout.inner)
+            (n, e.num_experts, e.layout.format.name, e.layout.hidden, e.layout.inner)
             for n, e in sorted(layers.items())
         ]
         said = msgspec.json.encode([config, layouts], order="deterministic")

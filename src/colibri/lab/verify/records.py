@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from colibri.container.direct import DirectFiles
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import body_bytes, verify_record
-from colibri.container.trunk import to_float32
-from colibri.kernels.fp8 import Fp8Matrix, scale_shape
-from colibri.kernels.packing import BLOCK_ROWS, Scheme, block_bytes, decode_fp8, unpack
+from colibri.container.trunk import naming_the_weight
+from colibri.formats.base import decode
+from colibri.formats.packed import BLOCK_ROWS, PackedFormat
 from colibri.lab.verify.cosine import Likeness
 
 F32 = NDArray[np.float32]
@@ -22,12 +22,6 @@ U8 = NDArray[np.uint8]
 
 MATRICES = ("gate", "up", "down")
 _PIECE_ELEMENTS = 1 << 20
-_DTYPES = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}
-_SCALES = {
-    "fp8-e4m3-b128": np.float32,
-    "fp8-e4m3-b128-bf16": np.uint16,
-    "fp8-e4m3-b128-ue8m0": np.uint8,
-}
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ def compare_experts(
                 )
                 for name, a, b in pairs:
                     found = _compare(a, b)
-                    scheme, largest = layer.layout.scheme, found.largest_difference
+                    scheme, largest = layer.layout.format.name, found.largest_difference
                     yield Compared(number, expert, name, scheme, found.cosine, largest)
                 step()
 
@@ -107,51 +101,36 @@ def _slot(files: DirectFiles, layer: LayerExperts, expert: int) -> U8:
 
 
 def _dense(layer: LayerExperts, expert: int, slot: U8) -> tuple[_Rows, _Rows, _Rows]:
-    hidden, inner = layer.layout.hidden, layer.layout.inner
-    shapes = ((inner, hidden), (inner, hidden), (hidden, inner))
-    if layer.layout.is_fp8:
-        return _fp8(layer, expert, slot, shapes)
-    dtype = np.dtype(_DTYPES[layer.layout.scheme])
+    layout, offsets = layer.layout, layer.parts(expert)
+    (span, *_) = layer.reads(expert)
 
-    def matrix(offset: int, rows: int, cols: int) -> _Rows:
-        data = slot[offset : offset + rows * cols * dtype.itemsize].view(dtype).reshape(rows, cols)
-        return _Rows(rows, cols, lambda start, stop: to_float32(data[start:stop]))
-
-    offsets = layer.parts(expert)
-    gate, up, down = (matrix(o, *shape) for o, shape in zip(offsets, shapes, strict=True))
-    return gate, up, down
-
-
-def _fp8(
-    layer: LayerExperts, expert: int, slot: U8, shapes: Sequence[tuple[int, int]]
-) -> tuple[_Rows, _Rows, _Rows]:
-    codes, scales = layer.parts(expert)[:3], layer.parts(expert)[3:]
-    dtype = np.dtype(_SCALES[layer.layout.scheme])
-
-    def matrix(i: int) -> _Rows:
-        (rows, cols), first = shapes[i], layer.layout.up_first if i == 1 else 0
-        grid = scale_shape(rows, cols, first)
-        data = slot[codes[i] :][: rows * cols].reshape(rows, cols)
-        raw = slot[scales[i] :][: grid[0] * grid[1] * dtype.itemsize]
-        values = decode_fp8(Fp8Matrix(data, raw.copy().view(dtype).reshape(grid), first))
+    def matrix(i: int, rows: int, cols: int) -> _Rows:
+        first = layout.up_first if i == 1 else 0
+        sizes = layout.format.part_bytes(rows, cols, first)
+        parts = [slot[offsets[3 * n + i] :][:size] for n, size in enumerate(sizes)]
+        where = f"{span.file}: {MATRICES[i]} of expert {expert} in layer {layer.layer}"
+        with naming_the_weight(where, 0):
+            values = decode(layout.format.matrix(rows, cols, parts, first=first))
         return _Rows(rows, cols, lambda start, stop: values[start:stop])
 
-    return matrix(0), matrix(1), matrix(2)
+    hidden, inner = layout.hidden, layout.inner
+    return matrix(0, inner, hidden), matrix(1, inner, hidden), matrix(2, hidden, inner)
 
 
 def _packed(layer: LayerExperts, expert: int, slot: U8) -> tuple[_Rows, _Rows, _Rows]:
     (span,) = layer.reads(expert)
     tail = verify_record(slot, layer.layer, expert, str(span.file))
     hidden, inner = layer.layout.hidden, layer.layout.inner
-    scheme: Scheme = "int8-gs64" if layer.layout.scheme == "int8-gs64" else "int4-gs64"
-    middle, end = layer.parts(expert)[2], body_bytes(scheme, hidden, inner)
-    pairs = slot[:middle].reshape(-1, 2, block_bytes(scheme, hidden))
-    down = slot[middle:end].reshape(-1, block_bytes(scheme, inner))
+    format = layer.layout.format
+    assert isinstance(format, PackedFormat)
+    middle, end = layer.parts(expert)[2], body_bytes(format, hidden, inner)
+    pairs = slot[:middle].reshape(-1, 2, format.block_bytes(hidden))
+    down = slot[middle:end].reshape(-1, format.block_bytes(inner))
 
     def matrix(blocks: U8, rows: int, cols: int, multiplier: float) -> _Rows:
         def take(start: int, stop: int) -> F32:
             data = np.ascontiguousarray(blocks[start // BLOCK_ROWS : -(-stop // BLOCK_ROWS)])
-            return unpack(data.reshape(-1), scheme, stop - start, cols, multiplier)
+            return decode(format.matrix(stop - start, cols, (data,), multiplier))
 
         return _Rows(rows, cols, take)
 

@@ -14,8 +14,8 @@ from colibri.container.trunk import load_matrix
 from colibri.errors import ContainerError
 from colibri.experts.base import Floats, Guess, Ids
 from colibri.experts.streamed import StreamedExperts
+from colibri.formats.packed import BLOCK_ROWS
 from colibri.kernels.layer import step_rows
-from colibri.kernels.packing import BLOCK_ROWS
 from colibri.kvcache.base import LayerCache
 from colibri.kvcache.sequence import SequenceState
 from colibri.lab.verify.trunk import rows_of

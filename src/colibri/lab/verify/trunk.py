@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.container.reader import Container
-from colibri.container.trunk import load_matrix, load_vector, to_float32
+from colibri.container.trunk import load_matrix, load_vector
 from colibri.errors import ContainerError
-from colibri.kernels.fp8 import Fp8Matrix
-from colibri.kernels.packing import BLOCK_ROWS, DenseMatrix, decode_fp8, unpack
+from colibri.formats.base import decode
+from colibri.formats.packed import BLOCK_ROWS
 from colibri.lab.verify.cosine import Likeness
 
 F32 = NDArray[np.float32]
@@ -42,7 +42,7 @@ def compare_trunks(
                 f"{list(a.shape)}"
             )
         found = _compare(source, converted, name)
-        yield ComparedTensor(name, b.dtype, found.cosine, found.largest_difference)
+        yield ComparedTensor(name, b.format.name, found.cosine, found.largest_difference)
         step()
 
 
@@ -60,11 +60,5 @@ def _compare(source: Container, converted: Container, name: str) -> Likeness:
 
 def rows_of(container: Container, name: str, start: int, stop: int) -> F32:
     """Rows of a matrix as float32, exactly as stored. start: a multiple of 16."""
-    matrix = load_matrix(
-        container, name, container.info(name).stored_bits or "source", rows=slice(start, stop)
-    )
-    if isinstance(matrix, DenseMatrix):
-        return to_float32(matrix.data)
-    if isinstance(matrix, Fp8Matrix):
-        return decode_fp8(matrix)
-    return unpack(matrix.data, matrix.scheme, matrix.rows, matrix.cols, matrix.multiplier)
+    bits = container.info(name).stored_bits or "source"
+    return decode(load_matrix(container, name, bits, rows=slice(start, stop)))

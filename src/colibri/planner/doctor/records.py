@@ -16,8 +16,9 @@ from colibri.container.layerexperts import LayerExperts
 from colibri.container.scaled import paired, scale_grid
 from colibri.container.spec import TAIL_BYTES, parse_tail, verify_record
 from colibri.errors import ColibriError
-from colibri.kernels.fp8 import Fp8Matrix
-from colibri.kernels.packing import NonFiniteError, check_finite, check_fp8
+from colibri.formats.base import NonFiniteError, check_finite
+from colibri.formats.floats import float_matrix
+from colibri.formats.fp8 import fp8_matrix
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, at_most_a_few, failed, passed, skipped
 from colibri.planner.doctor.weights import AGAIN
@@ -26,7 +27,6 @@ from colibri.words import count
 _TAILS = 4096  # looked at without --deep: a few seconds on a disk
 _PIECE_BYTES = 4 << 20
 _COLUMNS = 1024
-_DTYPES = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
 
 Place = tuple[LayerExperts, int]  # an expert of a layer
 
@@ -117,7 +117,7 @@ def _fp8_is_finite(files: DirectFiles, t: TensorInfo) -> bool:
             scales = part.array(files.read(part.file, part.offset, part.nbytes))
             codes = files.read(t.file, place, (stop - start) * cols).reshape(-1, cols)
             try:
-                check_fp8(Fp8Matrix(codes, scales, part.first))
+                check_finite(fp8_matrix(codes, scales, part.first))
             except NonFiniteError:
                 return False
     return True
@@ -126,12 +126,12 @@ def _fp8_is_finite(files: DirectFiles, t: TensorInfo) -> bool:
 def _floats_are_finite(files: DirectFiles, t: TensorInfo) -> bool:
     for start in range(0, t.nbytes, _PIECE_BYTES):
         piece = files.read(t.file, t.offset + start, min(_PIECE_BYTES, t.nbytes - start))
-        flat = piece.view(_DTYPES[t.dtype])
+        flat = piece.view(FLOAT_DTYPES[t.dtype].dtype)
         bulk = flat.size - flat.size % _COLUMNS
         try:
             for part in (flat[:bulk].reshape(-1, _COLUMNS), flat[bulk:].reshape(1, -1)):
                 if part.size:
-                    check_finite(part)
+                    check_finite(float_matrix(part))
         except NonFiniteError:
             return False
     return True
