@@ -47,6 +47,7 @@ def test_a_keyword_that_is_not_enforced_is_named_with_its_place(keyword: str) ->
     [
         ("{", "not JSON"),
         ("NaN", "not JSON"),
+        ('{"maximum": -1e400}', "the number -1e400 is beyond every float"),
         ("[]", "the whole is list"),
         ({"properties": {"a": 5}}, "/properties/a is int"),
         ({"properties": []}, "'properties' at the top: an object of schemas"),

@@ -153,6 +153,31 @@ def test_what_is_no_json_object(refused: httpx2.Client, body: bytes) -> None:
         assert json.loads(response.content)["error"]["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1E+99999999999", "[[-1e999]]"])
+@pytest.mark.parametrize(
+    ("path", "param", "field"),
+    [
+        ("/v1/score", "schema", '"schema":{"a":[%s,2]}'),
+        ("/v1/chat/completions", "logit_bias", '"logit_bias":{"5":%s}'),
+        ("/v1/chat/completions", "chat_template_kwargs", '"chat_template_kwargs":{"a":{"b":%s}}'),
+        ("/v1/chat/completions", "tools[0]", '"tools":[{"type":"function","function":{"name":"f",'
+         '"parameters":{"properties":{"a":{"maximum":%s}}}}}]'),
+        ("/v1/messages", "messages[0]", '"max_tokens":1,"messages":[{"role":"assistant","content":'
+         '[{"type":"tool_use","id":"a","name":"f","input":{"a":%s}}]}]'),
+    ],
+)  # fmt: skip
+def test_a_number_beyond_every_float(
+    refused: httpx2.Client, path: str, param: str, field: str, number: str
+) -> None:
+    body = '{"model":"m","state":"x",' if path == "/v1/score" else '{"model":"m",'
+    kind = {"content-type": "application/json"}
+    response = refused.post(path, content=body + field % number + "}", headers=kind)
+    assert response.status_code == 400, response.text
+    found = response.json()["error"]
+    assert found["type"] == "invalid_request_error"
+    assert found.get("param", param).startswith(param)
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -125,3 +125,13 @@ def test_a_question_longer_than_the_context(http: httpx2.Client, server: Running
     response = http.post("/v1/score", json={"state": "word " * 4000, "options": ["a", "b"]})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_an_option_longer_than_the_context_is_named(http: httpx2.Client, llm: LLM) -> None:
+    body = {"state": STATE, "options": ["short", "bird " * 3000]}
+    refused = http.post("/v1/score", json=body)
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert error["param"] == "options[1]"
+    assert "options[1] has 3,0" in error["message"]
+    assert "-" not in error["message"].split("--context")[0]

@@ -1,6 +1,7 @@
 """JSON schemas, checked before they are compiled: form, depth, keywords, references."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NoReturn, TypeVar
@@ -19,7 +20,7 @@ DEEPEST = 64
 def read_schema(text: str) -> Schema:
     """The schema of a text, checked; GrammarError names the keyword and where it stands."""
     try:
-        schema = json.loads(text, parse_constant=_no_constant)
+        schema = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise GrammarError(f"json_schema: nested deeper than {DEEPEST}") from None
     except ValueError as error:
@@ -74,6 +75,12 @@ def _walk(schema: object, at: str, depth: int) -> Iterator[tuple[str, Schema]]:
     yield at, schema
     for step, member in subschemas(schema):
         yield from _walk(member, at + step, depth + 1)
+
+
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(f"the number {text[:20]} is beyond every float")
+    return value
 
 
 def _no_constant(name: str) -> NoReturn:

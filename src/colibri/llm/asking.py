@@ -25,6 +25,7 @@ from colibri.text.assemble import StopWatch, TextAssembler
 from colibri.text.notes import SaidOnce
 from colibri.text.parts import AnswerParser
 from colibri.text.tokenizer import Tokenizer
+from colibri.words import count
 
 if TYPE_CHECKING:  # the rest of it is imported on use: jinja2 takes its time
     from colibri.text.chat import ChatFormat, ChatOptions, ChatRequest
@@ -143,7 +144,15 @@ class Asker:
             encode, lead, context, options, places_of(lead_in)
         )
         longest = max(len(branch) for branch in branches)
-        self.check_ids(prompt, self._room + 1 - longest)
+        room = self._room + 1 - longest
+        if room < 1:
+            at = branches.index(max(branches, key=len)) % len(options)
+            raise ConfigError(
+                f"options[{at}] has {count(longest, 'token')}, and the context leaves room for "
+                f"{self._room}: shorten it, or raise --context",
+                f"options[{at}]",
+            )
+        self.check_ids(prompt, room)
         request = Request(prompt, SamplingParams(temperature=0.0), branches=branches)
         return Scoring(request, options, normalize, begins, lead_in)
 

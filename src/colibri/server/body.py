@@ -67,13 +67,21 @@ def _named(data: bytes, form: type[Any], text: str) -> tuple[str, str]:
         if name is None and index is None:
             if len(data) > _SEARCHED_BYTES:
                 break
-            whole = whole or msgspec.json.decode(data)
-            name = _culprit(whole, steps, form, text)
+            whole = whole or _plain(data)
+            name = None if whole is None else _culprit(whole, steps, form, text)
             if name is None:
                 break
         steps.append(name if index is None else int(index))
         at += step[0] if index is not None else f".{name[:_LONGEST_KEY]}" if name else ".''"
     return at.lstrip("."), f"as a key: {what[:1].lower()}{what[1:]}" if of_key else what
+
+
+def _plain(data: bytes) -> Any:
+    """None where no form fits: of a number beyond every float only the map is named."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.ValidationError:
+        return None
 
 
 def _culprit(whole: Any, steps: list[Any], form: type[Any], text: str) -> str | None:
