@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from threading import Event
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -73,20 +74,25 @@ def _asked(editor: Editor) -> Iterator[str]:
 
 
 def _editor(history: History) -> Editor:
-    pastes = Pastes()
+    pastes, late = Pastes(), Event()
     session: PromptSession[str] = PromptSession(
         "> ",
         history=TypedHistory(history, pastes.as_typed),
         completer=CommandCompleter(),
         complete_while_typing=False,
-        key_bindings=_keys(pastes),
+        key_bindings=_keys(pastes, late),
     )
     pastes.watch(session)
     keyboard = Keyboard(session.input)
 
     def ask() -> str:
         pastes.begin()
-        return pastes.as_typed(session.prompt())
+        late.clear()
+        message = pastes.as_typed(session.prompt())
+        if late.is_set():
+            terminal.say("(stopped)")
+            raise KeyboardInterrupt
+        return message
 
     return Editor(ask, lambda: session.default_buffer.text, keyboard.silenced, keyboard.kept)
 
@@ -125,9 +131,19 @@ def _beginning_with(text: str, words: Iterable[str]) -> Iterator[Completion]:
             yield Completion(word, start_position=-len(text))
 
 
-def _keys(pastes: Pastes) -> KeyBindings:
+def _keys(pastes: Pastes, late: Event) -> KeyBindings:
+    """late: set by a Ctrl-C that finds the line sent already, for which the library has only an
+    exception in its event loop."""
     bindings = KeyBindings()
     pastes.bind(bindings)
+
+    @bindings.add("<sigint>")
+    def _interrupt(event: KeyPressEvent) -> None:
+        asked = event.app.future
+        if asked is None or asked.done():
+            late.set()
+        else:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
     @bindings.add("escape", "enter")
     def _new_line(event: KeyPressEvent) -> None:
