@@ -12,7 +12,7 @@ import pytest
 
 from colibri import LLM, SamplingParams
 from colibri.config import EngineConfig
-from colibri.errors import Cancelled, ColibriError, ConfigError, ContainerError
+from colibri.errors import Cancelled, CapacityError, ColibriError, ConfigError, ContainerError
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas import affinity, words
 from colibri.lab.atlas.build import Build, build
@@ -260,6 +260,14 @@ def test_prompts_that_are_none_are_refused(document: Any, says: str, tmp_path: P
     path.write_text(json.dumps(document))
     with pytest.raises(ConfigError, match=says):
         read_topics(path)
+
+
+def test_a_context_too_short_for_a_prompt_is_refused_before_the_work() -> None:
+    topics = [Topic(name, ["A", "B is " + "long " * 20]) for name in "abcd"]
+    with LLM(ram="2GB", context=16) as short:
+        with pytest.raises(CapacityError, match=r"leaves room for 15: raise --context to \d\d"):
+            Build(short, topics)
+        assert short.stats().prefill_tokens == 0
 
 
 def test_topics_of_one_token_each_are_refused(llm: LLM) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -180,9 +181,23 @@ def test_a_file_that_cannot_be_written_is_told(bare: Running, folder: Path) -> N
             early = httpx2.post(bare.url + BUILD, timeout=60)
         finally:
             (folder / NAME).rmdir()
-    assert early.status_code == 400
+    assert '"code":"atlas_unwritable"' in said
+    assert early.status_code == 500
+    assert early.json()["error"]["code"] == "atlas_unwritable"
     assert "there is a directory of that name" in early.json()["error"]["message"]
     assert str(folder) not in early.text
+
+
+def test_a_pipe_in_its_place_is_refused_before_the_work(bare: Running, folder: Path) -> None:
+    """Nobody reads it, and to write into it would wait for ever."""
+    os.mkfifo(folder / NAME)
+    try:
+        refused = httpx2.post(bare.url + BUILD, timeout=60)
+    finally:
+        (folder / NAME).unlink()
+    assert refused.status_code == 500
+    assert "is no plain file" in refused.json()["error"]["message"]
+    assert str(folder) not in refused.text
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_the_work(

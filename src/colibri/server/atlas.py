@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.container.jsonfile import encode_json
-from colibri.errors import ConfigError, ContainerError
+from colibri.errors import CapacityError, ConfigError, ContainerError
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas.build import Build, obstacle
 from colibri.lab.atlas.file import default_path, find_atlas, prepare, read_atlas, write_atlas
@@ -70,7 +70,7 @@ async def build(_request: Request, service: Service) -> Response:
             async with aclosing(_progress(service, making)) as told:  # type: ignore[type-var]
                 async for progress in told:
                     yield stream.event("progress", progress)
-            await asyncio.to_thread(lambda: write_atlas(path, making.atlas()))
+            await asyncio.to_thread(_write, path, making)
         except Exception as error:  # the headers are gone: here is where a stream tells its errors
             refusal = as_api_error(error).without_places(service.places())
             yield stream.event("error", {"message": refusal.message, "code": refusal.code})
@@ -85,8 +85,24 @@ def _prepared(llm: LLM) -> tuple[Build, Path]:
     making = Build(llm, read_topics(own_prompts()))
     subject, embedded = Subject.of_model(llm.container), llm.config.model is None
     path = default_path(llm.container.path, subject, os.environ, embedded=embedded)
-    prepare(path)
+    with _unwritable():
+        prepare(path)
     return making, path
+
+
+def _write(path: Path, making: Build) -> None:
+    atlas = making.atlas()
+    with _unwritable():
+        write_atlas(path, atlas)
+
+
+@contextmanager
+def _unwritable() -> Iterator[None]:
+    """That the place of the file is of no use is no fault of the client."""
+    try:
+        yield
+    except (ConfigError, ContainerError, CapacityError) as error:
+        raise ApiError(500, str(error), code="atlas_unwritable") from error
 
 
 async def _progress(service: Service, making: Build) -> AsyncIterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from colibri.config import EngineConfig
 from colibri.engine.request import Request
-from colibri.errors import Cancelled, ConfigError
+from colibri.errors import Cancelled, CapacityError, ConfigError
 from colibri.experts.base import Ids
 from colibri.experts.usage.file import Subject
 from colibri.lab.atlas import affinity, words
@@ -18,6 +18,7 @@ from colibri.lab.atlas.file import Atlas, LayerFacts, TopicFacts
 from colibri.lab.atlas.topics import Topic
 from colibri.llm import LLM
 from colibri.sampling import SamplingParams
+from colibri.words import count
 
 I64 = NDArray[np.int64]
 Progress = Callable[[int, int], None]  # prompts read, of all
@@ -67,14 +68,15 @@ def approximate(config: EngineConfig) -> str:
 class Build:
     """An atlas being made: a prompt at a time, so that other work has its turn between them.
 
-    Raises ConfigError where none can be made.
+    Raises ConfigError where none can be made, CapacityError for a context that is too short: cut
+    prompts would give other numbers.
     """
 
     def __init__(self, llm: LLM, topics: Sequence[Topic]) -> None:
         if problem := obstacle(llm):
             raise ConfigError(problem)
         self._llm, self._topics = llm, topics
-        self._prompts = [(t, text) for t, topic in enumerate(topics) for text in topic.prompts]
+        self._prompts = _encoded(llm, topics)
         self._ids: dict[int, list[Ids]] = {n: [] for n in llm.plan.experts_per_layer}
         self._tokens: list[I64] = []
         self._numbers: list[I64] = []
@@ -84,10 +86,7 @@ class Build:
 
     def read_next(self) -> None:
         """Raises Cancelled, ReadError."""
-        topic, text = self._prompts[self.done]
-        assert self._llm.tokenizer is not None
-        ids = self._llm.tokenizer.encode(text, add_special_tokens=True)
-        ids = ids[: self._llm.plan.context - 1]
+        topic, ids = self._prompts[self.done]
         request = self._current = Request(ids, SamplingParams(max_tokens=1, temperature=0))
         if self._cancelled:
             raise Cancelled("the atlas is no longer wanted")
@@ -108,6 +107,20 @@ class Build:
         joined = {layer: np.concatenate(parts) for layer, parts in self._ids.items()}
         tokens, numbers = np.concatenate(self._tokens), np.concatenate(self._numbers)
         return _drawn(self._llm, self._topics, Reading(joined, tokens, numbers))
+
+
+def _encoded(llm: LLM, topics: Sequence[Topic]) -> list[tuple[int, list[int]]]:
+    """(topic, tokens) of every prompt."""
+    assert llm.tokenizer is not None
+    encode, room = llm.tokenizer.encode, llm.plan.context - 1
+    prompts = [(t, encode(text, True)) for t, topic in enumerate(topics) for text in topic.prompts]
+    longest = max(len(ids) for _, ids in prompts)
+    if longest > room:
+        raise CapacityError(
+            f"the longest of the prompts has {count(longest, 'token')}, and the context leaves "
+            f"room for {room}: raise --context to {longest + 1} or more"
+        )
+    return prompts
 
 
 def _drawn(llm: LLM, topics: Sequence[Topic], reading: Reading) -> Atlas:

@@ -88,6 +88,8 @@ def prepare(path: Path) -> None:
     except OSError as error:
         raise ContainerError(f"{path}: cannot be written: {error.strerror or error}") from error
     check_writable("the atlas", path)
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"the atlas: {path} is there already, and is no plain file")
 
 
 def find_atlas(directory: Path, subject: Subject, environ: Mapping[str, str]) -> Path | None:
