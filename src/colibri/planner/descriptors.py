@@ -20,10 +20,10 @@ def needed(layers: Mapping[int, LayerExperts], mirrors: int) -> int:
 
 
 def left_for_connections(layers: Mapping[int, LayerExperts], mirrors: int) -> int | None:
-    """Descriptors beside those of the model's files, which are opened as they are first read, and
-    the process's own. None: any number."""
+    """Descriptors beside those of the model's files, which are opened as they are first read, the
+    process's own, and connections that are accepted before any can be refused. None: any number."""
     limit = limit_now()
-    return None if limit is None else max(0, limit - needed(layers, mirrors) + SPARE // 2)
+    return None if limit is None else max(0, limit - needed(layers, mirrors))
 
 
 def left_while_loading(connections: int) -> int | None:
