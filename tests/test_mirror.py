@@ -42,6 +42,7 @@ def test_text_is_the_same_whatever_happens_to_the_mirror(
             shutil.rmtree(mirror)
         text += "".join(chunk.text for chunk in stream)
         assert text == expected
+        assert llm.generate(PROMPT, PARAMS).text == expected  # wholly after the damage
         own, other = llm.stats().drives
         assert own.nbytes > 0
         assert other.failures > 0

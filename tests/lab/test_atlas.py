@@ -58,7 +58,7 @@ def test_company_and_kept_prefixes_change_nothing(tmp_path: Path, llm: LLM) -> N
         assert build(other, topics) == alone
         assert other.status().running
         answer.close()
-        assert learnt <= other.usage.peek()[0].tokens <= learnt + 902
+        assert other.usage.peek()[0].tokens <= learnt + 902  # fewer once they have aged
 
 
 def test_a_build_that_is_cancelled_ends(llm: LLM) -> None:

@@ -4,7 +4,7 @@ The rule was measured with tokenizers 0.23 of 4,000 to 250,000 entries and holds
 3 MB (6 MB while the file is read, 20 % where merges have to be found): hash tables of the next
 power of two above 8/7 of the entries, a number of bytes an entry that depends on how the merges are
 written, and while it is read the file and some more an entry. What it keeps of its work is bounded;
-together with that a tokenizer holds at most 3 MB more than is said here, and at most 15 % or 4 MB
+together with that a tokenizer holds at most 3 MB more than is said here, and at most 15 % or 6 MB
 less. The enforcement of structures takes at most 3 MB more, and at most 30 % or 3 MB less.
 """
 
