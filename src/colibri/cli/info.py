@@ -39,11 +39,11 @@ def command(directory: str | None, model: str | None, model_dirs: str | None) ->
     path, others = model_path(config.model), [Path(name) for name in config.model_dirs]
     family = family_for(read_config(path))
     container = open_container(path, family.weights_of, others=others)
-    for label, text in _facts(container, family):
+    for label, text in _facts(container, family, config.model):
         click.echo(f"{label:<11}{text}")
 
 
-def _facts(container: Container, family: Family) -> Iterator[tuple[str, str]]:
+def _facts(container: Container, family: Family, named: str | None) -> Iterator[tuple[str, str]]:
     from colibri.container.layerexperts import main_layers
 
     config = family.parse(container.config)
@@ -57,7 +57,7 @@ def _facts(container: Container, family: Family) -> Iterator[tuple[str, str]]:
     yield "path", str(container.path)
     yield "family", f"{family.name} (runs on {_cpu()})"
     yield "form", _form(container)
-    yield "text", _text(container)
+    yield "text", _text(container, named)
     yield "layers", _layers(config, len(main), len(layers) - len(main))
     yield "experts", _experts(family.sizes(config).experts_per_token, main)
     yield (
@@ -110,16 +110,18 @@ def _by_dtype(sizes: Counter[str]) -> str:
     return " + ".join(f"{figures.size(nbytes)} {dtype}" for dtype, nbytes in sizes.most_common())
 
 
-def _text(container: Container) -> str:
+def _text(container: Container, named: str | None) -> str:
     from colibri.container.files import dangling, list_names
     from colibri.text.chat import ChatFormat
+    from colibri.words import coli
 
+    run = coli("run", named)
     if said := dangling(container.path / "tokenizer.json"):
         return said
     if "tokenizer.json" not in list_names(container.path):
-        return "no tokenizer.json: token ids only (`coli run --ids`)"
+        return f"no tokenizer.json: token ids only (`{run} --ids`)"
     chat = ChatFormat.load(container.path, str(container.config.get("model_type")))
-    return "tokenizer, " + (_chat(chat) if chat else "no chat template (`coli run` only)")
+    return "tokenizer, " + (_chat(chat) if chat else f"no chat template (`{run}` only)")
 
 
 def _chat(chat: ChatFormat) -> str:

@@ -11,6 +11,7 @@ from colibri.cli import figures, terminal
 from colibri.cli.progress import load_bar
 from colibri.config import EngineConfig
 from colibri.errors import TokenizerError
+from colibri.words import coli
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
@@ -48,12 +49,13 @@ def check_speaks(named: str | None, *, chat: bool) -> None:
     family_for(config)
     if not has_file(path, "tokenizer.json"):
         raise TokenizerError(
-            f'{path}: has no tokenizer.json; add it, or give token ids: coli run --ids "1 2 3"'
+            f"{path}: has no tokenizer.json, so it neither reads nor writes text; add the file, or "
+            f'give token ids: {coli("run", named)} --ids "1 2 3"'
         )
     if chat and ChatFormat.load(path, str(config.get("model_type"))) is None:
         raise TokenizerError(
             f"{path}: has no chat template (chat_template.jinja or tokenizer_config.json); "
-            "`coli run` takes a prompt as it is"
+            f"`{coli('run', named)}` takes a prompt as it is"
         )
 
 

@@ -23,6 +23,7 @@ from colibri.cli.options import (
     take_server,
 )
 from colibri.cli.progress import load_bar
+from colibri.words import coli
 
 if TYPE_CHECKING:
     from colibri.config import EngineConfig, ServerConfig
@@ -86,7 +87,7 @@ def _run(wishes: Wishes, listening: socket.socket, url: str, quiet: bool) -> Non
         terminal.say(
             f"coli: warning: the server that listened here before (process {before.pid}) was "
             "killed. If memory ran out, the system's log says so (journalctl -k, dmesg): lower "
-            "--ram, or see coli doctor"
+            f"--ram, or see {coli('doctor', wishes.engine.model)}"
         )
     terminal.say(f"loading the model; {url} answers when it is there")
     with noted(url, os.environ) as token:

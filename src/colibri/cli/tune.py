@@ -16,6 +16,7 @@ from colibri.cli.options import engine_options, take_config
 from colibri.cli.types import ModelName, Number
 from colibri.config import BY_FIELD, asked_for, default_file
 from colibri.errors import ConfigError
+from colibri.words import coli
 
 if TYPE_CHECKING:
     from colibri.config import EngineConfig
@@ -158,7 +159,8 @@ def _kept(model: Path, others: Sequence[Path], file: Path, *, reset: bool) -> in
         click.echo(f"deleted {file}" if there else f"there is no profile of {model}")
         return 0
     if not file.is_file():
-        click.echo(f"there is no profile of {model} on this machine; `coli tune` makes one")
+        tune = coli("tune", str(model))
+        click.echo(f"there is no profile of {model} on this machine; `{tune}` makes one")
         return 0
     for line in _lines(load(file, model, others), file):
         click.echo(line)

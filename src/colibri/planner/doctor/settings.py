@@ -10,6 +10,7 @@ from colibri.errors import ColibriError, ConfigError
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, warned
 from colibri.planner.profile import load, profile_path
+from colibri.words import coli
 
 
 def variables(case: Case) -> Sequence[Found]:
@@ -66,6 +67,7 @@ def profile(case: Case) -> Sequence[Found]:
     try:
         settings = load(path, case.model.path, case.model.others).settings
     except ColibriError as error:
-        return [warned(str(error), path, fix="run `coli tune` again; until then it is not used")]
+        tune = coli("tune", case.config.model)
+        return [warned(str(error), path, fix=f"run `{tune}` again; until then it is not used")]
     chosen = ", ".join(f"{name} {value}" for name, value in settings.items())
     return [passed(f"a profile of `coli tune`: {chosen}", path)]

@@ -11,7 +11,7 @@ from colibri.errors import ColibriError
 from colibri.experts.usage.log import usage_file
 from colibri.planner.doctor.case import Case
 from colibri.planner.doctor.finding import Found, failed, passed, skipped, warned
-from colibri.words import count
+from colibri.words import coli, count
 
 MIRROR_FIX = "`coli mirror verify` says what is wrong; `coli mirror stage` makes it anew"
 
@@ -22,7 +22,8 @@ def usage(case: Case) -> Sequence[Found]:
     if file is None or not file.path.exists():
         return [passed("no use of experts is remembered yet" if file else "usage is switched off")]
     path, found = file.path, file.read()
-    fix = "nothing needs to be done: it is set aside at the next save; `coli usage reset` does now"
+    reset = coli("usage reset", case.config.model)
+    fix = f"nothing needs to be done: it is set aside at the next save; `{reset}` does now"
     if found.problems:
         return [warned(problem, path, fix=fix) for problem in found.problems[:3]]
     return [

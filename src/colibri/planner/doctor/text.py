@@ -9,7 +9,7 @@ from colibri.planner.doctor.finding import Found, failed, passed, warned
 from colibri.sampling import SamplingParams
 from colibri.text.chat import ChatFormat, ChatRequest
 from colibri.text.eos import eos_ids, named_in
-from colibri.words import count
+from colibri.words import coli, count
 
 _SAMPLE = "Grüße, 世界!\n\tif x < 10: return [x] * 2"
 _CONVERSATION = (
@@ -24,7 +24,8 @@ def tokenizer(case: Case) -> Sequence[Found]:
     where = case.model.path / "tokenizer.json"
     found = case.model.tokenizer
     if found is None:
-        fix = "add the file from where the model came from; until then only `coli run --ids` works"
+        run = coli("run", case.config.model)
+        fix = f"add the file from where the model came from; until then only `{run} --ids` works"
         return [warned("there is no tokenizer.json", case.model.path, fix=fix)]
     vocabulary = case.model.parsed.vocab_size
     ids = found.encode(_SAMPLE, add_special_tokens=False)
@@ -44,7 +45,8 @@ def template(case: Case) -> Sequence[Found]:
     _ = case.model.names  # where there is no model, that is the news
     found = ChatFormat.load(case.model.path, str(case.model.config.get("model_type")))
     if found is None:
-        fix = "base models have none: use `coli run`; else add chat_template.jinja"
+        run = coli("run", case.config.model)
+        fix = f"base models have none: use `{run}`; else add chat_template.jinja"
         return [warned("there is no chat template, so `coli chat` will not run", fix=fix)]
     text = found.render(_CONVERSATION, ChatRequest())
     if _CONVERSATION[-1]["content"] not in text:
