@@ -1,7 +1,10 @@
+import threading
+
 import numpy as np
 import pytest
 
 from colibri.experts.usage.counts import Counts, UsageRecorder
+from colibri.experts.usage.recency import Recency
 
 EXPERTS = {1: 6, 4: 6}
 
@@ -77,3 +80,26 @@ def test_counts_of_a_long_prompt_age_within_it():
     recorder = UsageRecorder({1: 4}, 1000)
     recorder.note(1, np.zeros((100_000, 1), np.int32))
     assert recorder.counts().heat[1][0] == pytest.approx(1000 / np.log(2))
+
+
+def test_a_peek_during_a_fold_sees_all_of_it_or_nothing(monkeypatch):
+    recorder, seen, peeks = UsageRecorder(EXPERTS, 1000), [], []
+    for layer in EXPERTS:
+        recorder.note(layer, ids([0, 1], [2, 3], [4, 5]))
+    add = Recency.add
+
+    def interrupted(recency, layer, named, rows):
+        add(recency, layer, named, rows)
+        if layer == 4 and not peeks:  # layer 1 is done
+            peeks.append(threading.Thread(target=lambda: seen.append(recorder.peek())))
+            peeks[0].start()
+            peeks[0].join(0.2)  # ends by then, unless it waits for the fold
+
+    monkeypatch.setattr(Recency, "add", interrupted)
+    recorder.counts()
+    peeks[0].join(10)
+    ((counts, recency),) = seen
+    assert counts.selections == {1: 6, 4: 6}
+    assert {n: ago.tolist() for n, ago in recency.ago().items()} == {
+        n: [2, 2, 1, 1, 0, 0] for n in EXPERTS
+    }

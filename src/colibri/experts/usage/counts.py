@@ -7,6 +7,7 @@ with every `half_life_tokens` tokens that follow it; what is left of an expert's
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -72,6 +73,7 @@ class UsageRecorder:
         self._half_life_tokens = half_life_tokens
         self.watched: Mapping[int, deque[bytes]] = {}  # by layer: gets each call's ids when counted
         self._recency = Recency(experts)
+        self._folding = threading.Lock()  # what is folded changes as a whole; noting needs none
         self._start()
 
     def note(self, layer: int, topk_ids: Ids) -> None:
@@ -91,11 +93,12 @@ class UsageRecorder:
     def peek(self) -> tuple[Counts, Recency]:
         """What counts() would give, and when each expert was last selected: a copy, from any
         thread. A call that is noted meanwhile may be left out."""
-        counts, recency = self._counts, self._recency.copy()
-        noted = {layer: list(calls) for layer, calls in self._noted.items()}
-        rows, folded = dict(self._rows), dict(self._folded)
-        if counts is not self._counts:  # folded meanwhile: that is as good as now
-            return self._counts, self._recency.copy()
+        with self._folding:
+            counts, recency, folded = self._counts, self._recency.copy(), dict(self._folded)
+            # Rows first: a call that is noted between the two then has its ids and not its rows,
+            # so the newest selection is still the newest.
+            rows = dict(self._rows)
+            noted = {layer: list(calls) for layer, calls in self._noted.items()}
         tokens = max(rows.values(), default=0) - counts.tokens
         found = {n: self._counted(n, _joined(calls)) for n, calls in noted.items()}
         for layer, calls in noted.items():
@@ -105,7 +108,8 @@ class UsageRecorder:
     def take(self) -> Counts:
         """The same as counts(), and starts anew. Between steps only."""
         taken = self.counts()
-        self._start()
+        with self._folding:
+            self._start()
         return taken
 
     def _start(self) -> None:
@@ -119,6 +123,10 @@ class UsageRecorder:
         self._pending = 0
 
     def _fold(self) -> None:
+        with self._folding:
+            self._fold_alone()
+
+    def _fold_alone(self) -> None:
         ids = {layer: _joined(calls) for layer, calls in self._noted.items()}
         found = {layer: self._counted(layer, named) for layer, named in ids.items()}
         # A fold may fall between two layers of a step: those before it are a step ahead.
