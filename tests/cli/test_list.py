@@ -41,7 +41,13 @@ def test_the_embedded_model_alone(coli: Coli) -> None:
     assert shown.code == 0
     head, row = shown.out.splitlines()
     assert head.split()[:2] == ["model", "family"]
-    assert row.split()[:4] == ["(embedded)", "glm_moe_dsa", "int4-gs64", "converted"]
+    assert row.split()[:5] == [
+        "colibri-demo",
+        "(embedded)",
+        "glm_moe_dsa",
+        "int4-gs64",
+        "converted",
+    ]
     assert row.endswith("yes")
     assert "hf download" in shown.err
 

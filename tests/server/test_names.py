@@ -10,15 +10,16 @@ import pytest
 from server_kit import serving
 
 from colibri import LLM
+from colibri.container.hubcache import model_name
 from colibri.llm import embedded_model
-from colibri.server.service import name_of
 
 
 @pytest.mark.parametrize(
     ("name", "called"), [(b"mod\xe9l", "mod?l"), (b"\xff\xfe", "??"), ("modèle".encode(), "modèle")]
 )
 def test_what_it_is_called(name: bytes, called: str) -> None:
-    assert name_of("/models/" + os.fsdecode(name)) == called
+    path = "/models/" + os.fsdecode(name)
+    assert model_name(path, Path(path)) == called
 
 
 def test_every_endpoint_answers(tmp_path: Path) -> None:

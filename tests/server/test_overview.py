@@ -26,7 +26,7 @@ def test_facts(http: httpx2.Client, llm: LLM) -> None:
     assert [part["part"] for part in told["usage"]["hottest"]] == [0.1, 0.25, 0.5]
     assert told["pins"]["experts"] == 0
     rows = {row["name"]: row for row in told["outcome"]}
-    assert list(rows) == ["loaded", "peak", "hit rate", "disk a token", "speed"]
+    assert list(rows) == ["loaded", "peak", "hit rate", "disk per token", "speed"]
     assert rows["loaded"]["measured"] == told["memory"]["loaded_rss_bytes"]
     assert rows["speed"]["planned"] is None  # nobody had the machine measured
     assert told["rates"] is None
@@ -34,7 +34,7 @@ def test_facts(http: httpx2.Client, llm: LLM) -> None:
 
 def test_folders_of_the_server_are_not_told(http: httpx2.Client, llm: LLM) -> None:
     told = http.get("/v1/colibri/model")
-    assert told.json()["path"] == llm.container.path.name
+    assert told.json()["path"] == "colibri-demo"
     assert all("/" not in drive["directory"] for drive in told.json()["drives"])
     assert "/" not in (told.json()["usage"]["path"] or "")
     assert str(llm.container.path.parent) not in told.text

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from colibri.config import EngineConfig
     from colibri.planner.survey import Surveyed
 
-_EMBEDDED = "(embedded)"
 _HEAD = ("model", "family", "format", "on disk", "runs here")
 
 
@@ -69,13 +68,13 @@ def command(
 
 
 def _places(config: EngineConfig, directories: Iterable[Path]) -> Iterator[Place]:
-    from colibri.container.hubcache import hub_folder, hub_models
+    from colibri.container.hubcache import EMBEDDED_NAME, hub_folder, hub_models
     from colibri.errors import ContainerError
     from colibri.lab.folder import default_folder
     from colibri.llm import embedded_model
 
     if embedded_model().is_dir():
-        yield Place(_EMBEDDED, embedded_model(), embedded=True)
+        yield Place(f"{EMBEDDED_NAME} (embedded)", embedded_model(), embedded=True)
     if config.model is not None:
         yield _located(config.model, tuple(Path(name) for name in config.model_dirs))
     try:

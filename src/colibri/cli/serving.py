@@ -69,8 +69,10 @@ def serve(wishes: Wishes, quiet: bool, listens: Callable[[str], None] = lambda _
 
 
 def _run(wishes: Wishes, listening: socket.socket, url: str, quiet: bool) -> None:
+    from colibri.container.hubcache import model_name
+    from colibri.llm import model_directory
     from colibri.server.notefile import killed_before, noted
-    from colibri.server.service import Service, name_of
+    from colibri.server.service import Service
     from colibri.server.serving import Server, run
 
     service = Service(wishes.server, wishes.sampling)
@@ -81,7 +83,8 @@ def _run(wishes: Wishes, listening: socket.socket, url: str, quiet: bool) -> Non
         with load_bar(quiet) as on_load:
             return LLM.from_config(wishes.engine, clock=service.clock, on_load=on_load)
 
-    server = Server(service, load, name_of(wishes.engine.model))
+    model = wishes.engine.model
+    server = Server(service, load, model_name(model, model_directory(model)))
     server.on_ready = lambda: _announce(server, url)
     if before := killed_before(url, os.environ):
         terminal.say(

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from colibri.container.files import list_names, reason
+from colibri.container.files import as_unicode, list_names, reason
 from colibri.errors import ContainerError
+
+EMBEDDED_NAME = "colibri-demo"
 
 _PREFIX = "models--"
 _SNAPSHOTS = "snapshots"
@@ -64,6 +66,16 @@ def hub_id(path: Path) -> str | None:
     """ORG/NAME of a snapshot's directory; None of any other."""
     parts = path.absolute().parts
     return _id_of(parts[-3]) if len(parts) > 3 and parts[-2] == _SNAPSHOTS else None
+
+
+def model_name(named: str | None, path: Path) -> str:
+    """What a model in this directory is called: ORG/NAME in the cache, else the directory's name.
+
+    named: as `--model` has it; None is the embedded model.
+    """
+    if named is None:
+        return EMBEDDED_NAME
+    return as_unicode(hub_id(path) or path.absolute().name)
 
 
 def located(name: str | Path, environ: Mapping[str, str]) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from colibri.container.hubcache import model_name
 from colibri.container.layerexperts import main_layers
 from colibri.errors import ConfigError
 from colibri.experts.base import Guesses
@@ -235,7 +236,7 @@ def _model(m: Measured) -> results.Model:
     layers = main_layers(container.expert_layers()).values()
     family = family_for(container.config)
     return results.Model(
-        name=container.path.name,
+        name=model_name(m.config.model, container.path),
         family=family.name,
         load_line=m.load_line,
         synthetic=(container.path / ".coli_bench").is_file(),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from colibri.config import EngineConfig
+from colibri.container.hubcache import model_name
 from colibri.container.layerexperts import LayerExperts, main_layers
 from colibri.container.reader import Container
 from colibri.experts.reads.sources import Drive
@@ -26,8 +27,9 @@ def load_line(
     approximate: str,
 ) -> str:
     """The model, the precision it runs at, and by what, in one line."""
+    name = model_name(config.model, container.path)
     line = (
-        f"{container.path.absolute().name} ({family}): {precision(config, container, plan)}, "
+        f"{name} ({family}): {precision(config, container, plan)}, "
         f"{cpu.active_path()} on {count(cpu.num_threads(), 'thread')}"
         f"{_drives_text(drives)}{_profile_text(config)}"
     )

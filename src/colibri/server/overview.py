@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from colibri import __version__
 from colibri.container.files import as_unicode
+from colibri.container.hubcache import model_name
 from colibri.experts.usage import facts
 from colibri.experts.usage.pins import enough
 from colibri.hardware import probe
@@ -22,7 +23,7 @@ from colibri.planner.forecast import Rates
 from colibri.planner.outcome import Row, Run, outcome
 from colibri.server.errors import ApiError
 from colibri.server.reply import Json
-from colibri.server.service import Service, folder_name
+from colibri.server.service import Service
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
@@ -86,7 +87,7 @@ def overview(service: Service) -> dict[str, Any]:
         "id": service.model_id,
         "version": __version__,
         "load_line": llm.load_line,
-        "path": folder_name(llm.container.path),
+        "path": model_name(llm.config.model, llm.container.path),
         "started_unix": service.started,
         "machine": _machine(llm),
         "settings": {name: getattr(config, name) for name in _SETTINGS},
@@ -101,7 +102,8 @@ def overview(service: Service) -> dict[str, Any]:
             "guard_shrinks": stats.guard_shrinks,
         },
         "drives": [
-            dataclasses.asdict(drive) | {"directory": folder_name(Path(drive.directory))}
+            dataclasses.asdict(drive)
+            | {"directory": model_name(drive.directory, Path(drive.directory))}
             for drive in stats.drives
         ],
         "rates": None if service.rates is None else _rates(service.rates),

@@ -4,18 +4,14 @@ is about to end."""
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colibri.config import ServerConfig
-from colibri.container.files import as_unicode
-from colibri.container.hubcache import hub_id, located
 from colibri.planner.forecast import Rates
 from colibri.server.crowd import Room
 from colibri.server.errors import ApiError
@@ -176,15 +172,3 @@ class Service:
 
 
 _OWN = {"max_tokens": "max_new_tokens"}
-
-
-def name_of(model: str | None) -> str:
-    """What a model is called by its directory: ORG/NAME in the hub's cache."""
-    if model is None:
-        return "colibri-demo"
-    path = located(model, os.environ)
-    return folder_name(path)
-
-
-def folder_name(path: Path) -> str:
-    return as_unicode(hub_id(path) or path.absolute().name)
