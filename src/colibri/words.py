@@ -1,5 +1,6 @@
 """Numbers with their nouns, as every message has them, and commands that a message advises."""
 
+import math
 import shlex
 
 
@@ -21,3 +22,11 @@ def are(number: int) -> str:
 def coli(words: str, model: str | None) -> str:
     """coli run --model DIR: for the model as it was named; without a name the embedded one."""
     return f"coli {words}" + ("" if model is None else f" --model {shlex.quote(model)}")
+
+
+def three_digits(value: float) -> str:
+    """0.0881, 8.40, 307, 1,540: of an estimate, which means no more than that."""
+    if value <= 0:
+        return "0"
+    decimals = 2 - math.floor(math.log10(value))
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"

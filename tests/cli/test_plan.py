@@ -39,7 +39,7 @@ def test_every_family_is_planned_item_by_item(coli: Any, family: str) -> None:
     ):
         assert f"\n{line}" in outcome.out
     assert f"({family})" in outcome.out
-    assert "rates       memory 40.00 GB/s, disk 3.50 GB/s" in outcome.out
+    assert "rates       memory 40.00 GB/s, disk 3.50 GB/s (one expert at a time)" in outcome.out
 
 
 def test_the_document_adds_up(coli: Any) -> None:
@@ -50,7 +50,7 @@ def test_the_document_adds_up(coli: Any) -> None:
     assert sum(item["bytes"] for item in plan["items"]) == plan["peak_bytes"]
     experts = next(item["bytes"] for item in plan["items"] if item["name"] == "experts")
     assert sum(layer["arena_bytes"] for layer in plan["layers"]) == experts
-    assert plan["forecast"]["bottleneck"] == "disk"
+    assert plan["forecast"]["bottleneck"] == "interpreter"
     assert plan["forecast"]["hit_rate"] == pytest.approx(0.25, abs=1e-6)
     assert plan["machine"]["colibri_processes"] == [
         {"pid": 77, "rss_bytes": 3 * GB, "command": "coli chat -m big"}

@@ -15,7 +15,11 @@ SHARED = Machine(16 * GB, 8 * GB, 100_000_000, (OTHER,))
 @pytest.mark.parametrize(
     ("ram", "nbytes", "reason"),
     [
-        ("auto", 7_300_000_000, "90% of the 8,000 MB that are free, and what it has"),
+        (
+            "auto",
+            7_300_000_000,
+            "90% of the 8,000 MB that are free, plus what the process already uses",
+        ),
         ("6GB", 6 * GB, "--ram 6GB"),
         ("25%", 4 * GB, "--ram 25% of 16,000 MB"),
         ("100%", 16 * GB, "--ram 100% of 16,000 MB"),

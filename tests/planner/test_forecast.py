@@ -10,8 +10,16 @@ from colibri.config import EngineConfig
 from colibri.models.family import Sizes
 from colibri.planner.advice import Question, advise
 from colibri.planner.budget import Machine
-from colibri.planner.forecast import DISK_SHARE, MEMORY_SHARE, Rates, forecast
+from colibri.planner.forecast import (
+    DISK_SHARE,
+    LAYER_SECONDS,
+    MEMORY_SHARE,
+    TOKEN_SECONDS,
+    Rates,
+    forecast,
+)
 from colibri.planner.model import expert_bytes
+from colibri.words import three_digits
 
 GB = 10**9
 MODEL = Made({0: made_layer(1_000_000), 1: made_layer(1_000_000)})
@@ -37,7 +45,8 @@ def test_bytes_and_time_of_a_token_by_hand() -> None:
     assert found.memory_bytes_per_token == experts + plan.trunk_bytes
     dense = plan.trunk_bytes / (10 * GB)
     assert 1 / found.most_tokens_per_second == pytest.approx(6_000_000 / GB + dense, rel=1e-4)
-    about = 6_000_000 / GB / DISK_SHARE + dense / MEMORY_SHARE
+    interpreter = TOKEN_SECONDS + 2 * LAYER_SECONDS
+    about = 6_000_000 / GB / DISK_SHARE + dense / MEMORY_SHARE + interpreter
     assert 1 / found.tokens_per_second == pytest.approx(about, rel=1e-4)
     assert found.bottleneck == "disk"
 
@@ -49,6 +58,7 @@ def test_bytes_and_time_of_a_token_by_hand() -> None:
         (Rates(memory=10.0, disk=1e12, compute=9.0), "memory"),  # 6.8 of memory's 10 are reached
         (Rates(memory=10.0, disk=1e12, compute=5.0), "compute"),
         (Rates(memory=1e12, disk=10.0), "disk"),
+        (Rates(memory=1e12, disk=1e12), "interpreter"),
     ],
 )
 def test_what_a_token_waits_for(rates: Rates, bottleneck: str) -> None:
@@ -94,9 +104,25 @@ def test_advice_is_worth_something_and_in_order() -> None:
 def test_what_has_no_effect_is_not_advised() -> None:
     """All resident and packed: neither a disk nor memory for slots helps."""
     packed = dataclasses.replace(MODEL, stored_bits=4, stored_embed_bits=4)
-    asked = question(packed, embed_bits=4)
+    asked = question(packed, Rates(memory=0.1 * GB, disk=1.0 * GB), embed_bits=4)
     assert [advice.change for advice in advise(asked)] == ["memory twice as fast"]
 
 
 def test_no_advice_for_what_does_not_fit() -> None:
     assert advise(question(ram="1MB")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (0.08811, "0.0881"),
+        (8.4, "8.40"),
+        (9.996, "10.00"),
+        (306.7, "307"),
+        (999.6, "1,000"),
+        (77208.15, "77,200"),
+    ],
+)
+def test_an_estimate_is_shown_with_three_digits(value: float, shown: str) -> None:
+    assert three_digits(value) == shown

@@ -47,7 +47,7 @@ def test_what_the_run_had_no_use_for_is_not_expected() -> None:
     found = rows(peak_rss_bytes=used, loaded_rss_bytes=fixed - WORKING_BYTES)
     assert found["peak"].planned == used
     assert found["loaded"].deviation == found["peak"].deviation == 0
-    assert f"{(p.peak_bytes - used) / 1e6:,.1f} MB more" in found["peak"].note
+    assert f"{(p.peak_bytes - used) / 1e6:,.1f} MB not used yet" in found["peak"].note
 
 
 def test_a_deviation_of_more_than_a_twentieth_is_said() -> None:
@@ -56,8 +56,8 @@ def test_a_deviation_of_more_than_a_twentieth_is_said() -> None:
     assert found["hit rate"].measured == 0.3
     assert found["hit rate"].deviation == pytest.approx(0.2, abs=1e-5)
     assert found["hit rate"].differs
-    assert found["disk a token"].deviation == pytest.approx(0, abs=1e-5)
-    assert not found["disk a token"].differs
+    assert found["disk per token"].deviation == pytest.approx(0, abs=1e-5)
+    assert not found["disk per token"].differs
     assert found["speed"].measured == 2.0
     assert Row("x", "bytes", 100, 104).differs is False
     assert Row("x", "bytes", 100, 94).differs is True
@@ -92,6 +92,6 @@ def test_only_what_is_worse_than_planned_is_an_alarm(
 
 def test_what_did_not_happen_is_not_compared() -> None:
     found = rows(new_tokens=0, hits=0, misses=0, seconds=0.0)
-    for name in ("hit rate", "disk a token", "speed"):
+    for name in ("hit rate", "disk per token", "speed"):
         assert found[name].measured is found[name].deviation is None
         assert not found[name].differs

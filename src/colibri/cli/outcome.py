@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colibri.cli import figures
+from colibri.words import three_digits
 
 if TYPE_CHECKING:
     from colibri.llm import LLM
@@ -54,4 +55,4 @@ def _shown(row: Row, value: float | None) -> str:
         return "-"
     if row.unit == "share":
         return figures.share(value, 1)
-    return figures.size(round(value)) if row.unit == "bytes" else f"{value:.2f} tok/s"
+    return figures.size(round(value)) if row.unit == "bytes" else f"{three_digits(value)} tok/s"

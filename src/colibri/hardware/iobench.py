@@ -193,7 +193,9 @@ class _Pass:
             self._direct &= is_direct
 
     def run(self) -> DiskRate:
-        threads = [threading.Thread(target=self._serve) for _ in range(self._readers)]
+        # As the engine's, the buffers are there before the first read.
+        buffers = [_buffer(self._size) for _ in range(self._readers)]
+        threads = [threading.Thread(target=self._serve, args=[view]) for view in buffers]
         begin = time.perf_counter()
         for thread in threads:
             thread.start()
@@ -206,8 +208,7 @@ class _Pass:
             raise ReadError(f"measuring the disk: {self._errors[0]}")
         return DiskRate(self._read / seconds, self._direct, self._read)
 
-    def _serve(self) -> None:
-        view = _buffer(self._size)
+    def _serve(self, view: memoryview) -> None:
         try:
             while (extent := self._next()) is not None:
                 n = os.preadv(self._fds[extent.file], [view[: extent.nbytes]], extent.offset)

@@ -48,7 +48,10 @@ def resolve_budget(ram: str, machine: Machine) -> Budget:
     """`ram` as EngineConfig has it. Raises CapacityError for more than there is."""
     if ram == "auto":
         own, free = machine.rss_bytes, machine.available_bytes
-        reason = f"{AVAILABLE_SHARE:.0%} of the {free / MB:,.0f} MB that are free, and what it has"
+        reason = (
+            f"{AVAILABLE_SHARE:.0%} of the {free / MB:,.0f} MB that are free, plus what the "
+            "process already uses"
+        )
         return Budget(own + int(free * AVAILABLE_SHARE), reason, _neighbours(machine))
     nbytes = parse_bytes(ram, total=machine.total_bytes)
     if nbytes > machine.total_bytes:

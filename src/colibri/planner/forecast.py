@@ -2,7 +2,7 @@
 
 The time of a token is the floor of docs/benchmarks.md: over layers, dense + max(what is missing
 read from disk, what is there multiplied). "At most" is that floor; "about" allows the share of
-each rate that the engine has been measured to reach.
+each rate that the engine has been measured to reach, and the interpreter's own time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,14 @@ from colibri.planner.hits import expected_hit_rate
 from colibri.planner.model import Model, expert_bytes, kept_layers, streamed_layers
 from colibri.planner.plan import Plan
 
-# docs/benchmarks.md: resident decode reaches 80-82 % of its floor; streamed decode, where the disk
-# holds it back (a cache of a quarter), 79-81 %: reads run at 98 % of what the disk gives in bursts,
-# and between bursts it idles.
-MEMORY_SHARE, DISK_SHARE = 0.80, 0.80
+# docs/benchmarks.md: resident decode reaches 80-82 % of its floor, of which a twentieth is the
+# interpreter; streamed decode, where the disk holds it back (a cache of a quarter), 79-81 %: reads
+# run at 98 % of what the disk gives in bursts, and between bursts it idles.
+MEMORY_SHARE, DISK_SHARE = 0.85, 0.80
+# What the interpreter takes of a token and of each of its layers (docs/benchmarks.md).
+TOKEN_SECONDS, LAYER_SECONDS = 400e-6, 40e-6
 
-Bottleneck = Literal["disk", "memory", "compute"]
+Bottleneck = Literal["disk", "memory", "compute", "interpreter"]
 Popularity = Mapping[int, Sequence[float]]  # of each layer's experts
 
 
@@ -47,7 +49,7 @@ class Rates:
 class LayerForecast:
     dense_bytes: int  # trunk
     expert_bytes: int  # of a token's experts
-    miss_bytes: float  # read from disk a token
+    miss_bytes: float  # read from disk per token
     hit_rate: float
 
 
@@ -80,8 +82,8 @@ def forecast(
         hits_from="usage" if popularity else "even draws",
         memory_bytes_per_token=outer + asked + sum(n.dense_bytes for n in layers.values()),
         disk_bytes_per_token=round(sum(layer.miss_bytes for layer in layers.values())),
-        tokens_per_second=_speed(layers, outer, attained),
-        most_tokens_per_second=_speed(layers, outer, rates),
+        tokens_per_second=_speed(layers, outer, attained, _interpreter_seconds(layers)),
+        most_tokens_per_second=_speed(layers, outer, rates, 0.0),
         bottleneck=_bottleneck(layers, outer, attained),
         layers=layers,
     )
@@ -112,11 +114,18 @@ def _outer_bytes(plan: Plan) -> int:
     return head + outer + plan.state_bytes // 2
 
 
-def _speed(layers: Mapping[int, LayerForecast], outer: int, rates: Rates) -> float | None:
+def _interpreter_seconds(layers: Mapping[int, LayerForecast]) -> float:
+    return TOKEN_SECONDS + LAYER_SECONDS * len(layers)
+
+
+def _speed(
+    layers: Mapping[int, LayerForecast], outer: int, rates: Rates, besides: float
+) -> float | None:
+    """besides: seconds a token that no rate decides."""
     arithmetic, disk = rates.arithmetic, rates.disk
     if arithmetic is None or (disk is None and any(n.miss_bytes for n in layers.values())):
         return None
-    seconds = outer / arithmetic
+    seconds = besides + outer / arithmetic
     for layer in layers.values():
         read = layer.miss_bytes / disk if disk else 0.0
         seconds += layer.dense_bytes / arithmetic + max(read, layer.expert_bytes / arithmetic)
@@ -130,6 +139,9 @@ def _bottleneck(layers: Mapping[int, LayerForecast], outer: int, rates: Rates) -
     if arithmetic is None or (disk is None and missed):
         return None
     multiplied = outer + sum(n.dense_bytes + n.expert_bytes for n in layers.values())
-    if disk and missed / disk > multiplied / arithmetic:
+    read = missed / disk if disk else 0.0
+    if _interpreter_seconds(layers) > max(read, multiplied / arithmetic):
+        return "interpreter"
+    if read > multiplied / arithmetic:
         return "disk"
     return "memory" if rates.memory is not None and rates.memory <= arithmetic else "compute"

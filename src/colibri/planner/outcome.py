@@ -67,8 +67,8 @@ def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:
     slots still empty, context not reached, a prompt shorter than a chunk."""
     used = _used_bytes(plan, run)
     spare = (
-        f"of what this run used; the plan's peak of {plan.peak_bytes / 1e6:,.1f} MB has "
-        f"{max(0, plan.peak_bytes - used) / 1e6:,.1f} MB more"
+        f"of what this run used; the planned peak, {plan.peak_bytes / 1e6:,.1f} MB, includes "
+        f"{max(0, plan.peak_bytes - used) / 1e6:,.1f} MB not used yet"
     )
     asked = run.hits + run.misses
     loaded = _loaded_bytes(plan)
@@ -84,7 +84,7 @@ def outcome(plan: Plan, expected: Forecast, run: Run) -> list[Row]:
             "of the answer's tokens, without the prompt's",
         ),
         Row(
-            "disk a token",
+            "disk per token",
             "bytes",
             expected.disk_bytes_per_token,
             run.bytes_read / run.new_tokens if run.new_tokens else None,

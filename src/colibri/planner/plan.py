@@ -30,7 +30,7 @@ PROCESS_BYTES = 74 * MB
 LOGIT_ROWS = 16  # of a step whose logits exist at a time
 _PREFIXES = "of prompts and answers that ended, beside the context"
 _LOADING = "of the tokenizer's file, beyond what is needed once it is read"
-_ENFORCING = "the vocabulary once more, from the first answer on that has a form to keep to"
+_ENFORCING = "a second copy of the vocabulary, from the first structured answer on"
 _LANDING = "experts as they are read, before they are cut to 3 bits, and for checking these"
 # A vocabulary entry: probabilities and their order, and for each row logits and what was made of
 # them, which the system's allocator does not use again at once.

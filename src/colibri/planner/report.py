@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from colibri.hardware.neighbours import brief
 from colibri.planner.budget import MB
 from colibri.planner.document import Document, LayerEntry, RatesEntry
-from colibri.words import are, count
+from colibri.words import are, count, three_digits
 
 _ADVICE_SHOWN = 4
 
@@ -90,15 +90,20 @@ def _forecast(d: Document) -> Iterator[str]:
         yield f"speed       not known: {_missing(d)}"
         return
     yield (
-        f"speed       about {f.tokens_per_second:.2f} tok/s, at most "
-        f"{f.most_tokens_per_second:.2f}; bound by {_BOUND[f.bottleneck or 'memory']}"
+        f"speed       about {three_digits(f.tokens_per_second)} tok/s, at most "
+        f"{three_digits(f.most_tokens_per_second)}; bound by {_BOUND[f.bottleneck or 'memory']}"
     )
     for label, advice in zip(_labels(), d.advice[:_ADVICE_SHOWN], strict=False):
-        speed = f"{advice.tokens_per_second:.2f} tok/s ({advice.gain:+.2f})"
+        speed = f"{three_digits(advice.tokens_per_second)} tok/s (+{three_digits(advice.gain)})"
         yield f"{label:<12}{advice.change}: {speed}"
 
 
-_BOUND = {"disk": "the disk", "memory": "memory bandwidth", "compute": "arithmetic"}
+_BOUND = {
+    "disk": "the disk",
+    "memory": "memory bandwidth",
+    "compute": "arithmetic",
+    "interpreter": "the Python interpreter, since the model is so small",
+}
 
 
 def _labels() -> Iterator[str]:
@@ -109,11 +114,11 @@ def _labels() -> Iterator[str]:
 
 def _rates(rates: RatesEntry) -> str:
     named_rates = (
-        ("memory", rates.memory),
-        ("disk", rates.disk),
-        ("arithmetic from cache", rates.compute),
+        ("memory", rates.memory, ""),
+        ("disk", rates.disk, " (one expert at a time)"),
+        ("arithmetic from cache", rates.compute, ""),
     )
-    known = [f"{name} {rate / 1e9:.2f} GB/s" for name, rate in named_rates if rate is not None]
+    known = [f"{name} {rate / 1e9:.2f} GB/s{how}" for name, rate, how in named_rates if rate]
     return ", ".join(known) or "none known"
 
 

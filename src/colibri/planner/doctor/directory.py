@@ -25,7 +25,7 @@ def leftovers(case: Case) -> Sequence[Found]:
     """Nothing unfinished: a conversion that stopped, a download that broke off."""
     found = [n for n in case.model.names if n.endswith(_UNFINISHED) or n == JOURNAL_NAME]
     if not found:
-        return [passed("nothing unfinished lies about")]
+        return [passed("no unfinished files")]
     text = ", ".join(map(ascii, found[:5])) + (", ..." if found[5:] else "")
     fix = "if no conversion or download is running, they can be deleted"
     return [warned(f"left over from something interrupted: {text}", case.model.path, fix=fix)]

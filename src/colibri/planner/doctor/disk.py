@@ -46,7 +46,7 @@ def speed(case: Case) -> Sequence[Found]:
     except (ReadError, OSError) as error:
         fix = "look at the system's log (dmesg): the disk or file system fails"
         return [failed(f"reading failed: {error}", case.model.path, fix=fix)]
-    what = f"{rate.bytes_per_second / 1e9:.2f} GB/s at random"
+    what = f"{rate.bytes_per_second / 1e9:.2f} GB/s at random, 1 MiB at a time"
     found = []
     if not rate.direct:
         fix = "use a local file system; without direct reads --direct off is what happens"
