@@ -19,6 +19,7 @@ import httpx2
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from server_kit import serving
 
 from colibri import LLM
 from colibri.llm import embedded_model
@@ -74,7 +75,7 @@ def test_what_has_no_docstring_is_not_shown_without_a_word() -> None:
 
 def commands_of(page: Path) -> list[str]:
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines()]
+    return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def _random_checkpoint(folder: Path) -> None:
 def _run(line: str, places: dict[str, str], folder: Path) -> tuple[int, str]:
     words = [
         word if word == "coli" else "/".join(places.get(part, part) for part in word.split("/"))
-        for word in shlex.split(line.removeprefix(".venv/bin/"))
+        for word in shlex.split(line)
     ]
     served = words[1] in ("serve", "web")
     flags = ["--port", "0"] if served else []
@@ -145,11 +146,24 @@ def _await_loaded(url: str) -> None:
 
 
 def test_commands_of_the_readme_run(places: dict[str, str], tmp_path: Path) -> None:
-    lines = [line for line in commands_of(ROOT / "README.md") if not line.startswith("make ")]
+    lines = [line for line in commands_of(ROOT / "README.md") if line.startswith("coli ")]
     assert len(lines) > 12
     for line in lines:
         code, said = _run(line, places, tmp_path)
         assert code == 0, f"{line}\n{said}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/server.md"])
+def test_requests_of_documents_are_answered_well(page: str, names: dict[str, Any]) -> None:
+    lines = [line for line in commands_of(ROOT / page) if line.startswith("curl ")]
+    assert lines
+    with serving(names["llm"]) as running:
+        for line in lines:
+            words = shlex.split(line)
+            path = words[1].removeprefix("http://127.0.0.1:8000")
+            reply = httpx2.post(running.url + path, json=json.loads(words[words.index("-d") + 1]))
+            assert reply.status_code == 200, reply.text
+            assert "Paris" in reply.json().get("answer", reply.text)
 
 
 @pytest.mark.parametrize("shape", ["olmoe-1b-7b", "qwen3.6-35b-a3b"])

@@ -15,7 +15,7 @@ ONE = SamplingParams(max_tokens=1)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [r.getMessage() for r in caplog.records if "only chats" in r.getMessage()]
+    return [r.getMessage() for r in caplog.records if "was made for chat" in r.getMessage()]
 
 
 @pytest.fixture
@@ -63,5 +63,5 @@ def test_run_says_it_in_one_line(
 ) -> None:
     assert app.run(["run", "--max-tokens", "1", *flags, "Once upon a time"]) == 0
     err = capsys.readouterr().err
-    assert sum("this model only chats" in line for line in err.splitlines()) == lines
+    assert sum("this model was made for chat" in line for line in err.splitlines()) == lines
     assert "-q" not in flags or err == ""

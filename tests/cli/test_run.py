@@ -33,7 +33,12 @@ def test_nothing_that_is_unusual_is_left_out_of_it(coli: Any, llm: Any) -> None:
     llm.finish_reason = "length"
     llm.counted = {"approx_tokens": 4, "approx_agreed": 3, "guard_shrinks": 1}
     err = coli("run", "x").err
-    for fact in ("note: half the memory", "cut off", "approx   75.0 % of", "the cache gave"):
+    for fact in (
+        "note: half the memory",
+        "stopped at the length limit",
+        "approx   75.0 % of",
+        "the cache gave",
+    ):
         assert fact in err
 
 
@@ -310,12 +315,12 @@ def test_the_plan_is_held_against_the_run(coli: Any, tmp_path: Path) -> None:
     outcome = coli("run", "-q", "--stats", "--stats-json", str(file), *arguments)
     assert outcome.code == 0
     assert outcome.err.startswith("plan ")
-    for name in ("loaded", "peak", "hit rate", "disk a token", "speed"):
+    for name in ("loaded", "peak", "hit rate", "disk per token", "speed"):
         assert f"\n{name} " in outcome.err
     rows = {row["name"]: row for row in json.loads(file.read_text())["outcome"]}
     assert rows["hit rate"]["planned"] == pytest.approx(0.25, abs=1e-6)
     assert 0 < rows["hit rate"]["measured"] < 1
-    assert rows["disk a token"]["measured"] > 0
+    assert rows["disk per token"]["measured"] > 0
     assert rows["speed"]["planned"] > 0
 
 

@@ -44,7 +44,7 @@ _COUNTERS = (
     "experts_swapped",
 )
 
-CUT_OFF = "cut off at its longest (--max-tokens, --context)"
+CUT_OFF = "stopped at the length limit (--max-tokens, --context)"
 
 
 def since(stats: Stats, before: Stats) -> Stats:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("score", cls=Grouped)
-@click.argument("options", nargs=-1, required=True, metavar="OPTION OPTION ...")
+@click.argument("options", nargs=-1, required=True, metavar="ANSWER ANSWER ...")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, allow_dash=True),
@@ -60,7 +60,7 @@ def command(
     verbose: bool,
     **flags: Any,
 ) -> None:
-    """Say how likely each OPTION (2 to 64) is as the answer to a question.
+    """Say how likely each ANSWER (2 to 64) is as the answer to a question.
 
     The question is read once, the model begins its own answer, and each option is held against the
     place where that answer would name one of them.

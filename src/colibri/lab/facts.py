@@ -84,7 +84,7 @@ def _decode(r: Results) -> list[tuple[str, str]]:
         ),
         ("hit rate", units.percent(d.hit_rate)),
         ("read a token", units.size(d.bytes_read_per_token)),
-        ("disk a token", _disk(d.read_seconds_per_token, d.wait_seconds_per_token)),
+        ("disk per token", _disk(d.read_seconds_per_token, d.wait_seconds_per_token)),
         ("lookahead", _lookahead(d.lookahead)),
         (
             "touched a token",

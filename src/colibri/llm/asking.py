@@ -37,7 +37,7 @@ Prompt = str | Sequence[int]
 prompts = logging.getLogger("colibri.prompts")
 
 _ONLY_CHATS = (
-    "this model only chats, and what it makes of a text to go on with is no sense: use --chat (in "
+    "this model was made for chat and cannot continue plain text sensibly: use --chat (in "
     "Python: chat())"
 )
 

@@ -123,8 +123,8 @@ def _remove(path: Path, token: str) -> None:
 def only(found: list[Note], port: int) -> Note:
     if not found:
         raise ConfigError(
-            f"no colibri server of this user is known to listen on port {port}; servers of other "
-            "users or machines are ended there"
+            f"no colibri server of this user is known to listen on port {port}; a server of "
+            "another user is stopped as that user, and one on another machine is stopped there"
         )
     if len(found) > 1:
         raise ConfigError(

@@ -93,7 +93,7 @@ def test_a_session_with_a_server(llm: LLM, server: Running, tmp_path: Path) -> N
         person.type("\x1b[A" * 5)  # /nonsense, /brio, /stats, /save, the paste
         person.type("\r")
         shown = person.ready()
-        assert f"\n{answer['content']}\n(cut off" in shown, shown
+        assert f"\n{answer['content']}\n(stopped at the length limit" in shown, shown
         leave(person)
 
 

@@ -153,7 +153,7 @@ function drawRows(canvas, state, grid) {
 function nameColumns(axis, grid) {
   const { lines, columns } = grid.size;
   const [first, last] = axis.children;
-  first.textContent = lines > 1 ? `expert 0, in ${lines} lines` : "expert 0";
+  first.textContent = lines > 1 ? `expert 0, ${lines} rows per layer` : "expert 0";
   last.textContent = columns > 1 ? String(columns - 1) : "";
 }
 
