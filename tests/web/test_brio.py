@@ -70,13 +70,20 @@ def test_answers_are_those_of_the_endpoint(visit: Watched, server: Running) -> N
         assert f"entropy {answer['entropy']:.2f}" in says
         assert re.search("certain|fairly sure|leaning|unsure|undecided|disagree", says)
     took = page.get_by_label("What it took")
-    written = took.locator("div", has_text="tokens written").locator("dd").inner_text()
-    read = took.locator("div", has_text="tokens read").locator("dd").inner_text()
-    prompt = took.locator("div", has_text="prompt tokens").locator("dd").inner_text()
+    written = took.locator("div", has_text="tokens written").locator("dd").first.inner_text()
+    read = took.locator("div", has_text="tokens computed").locator("dd").first.inner_text()
+    prompt = took.locator("div", has_text="prompt tokens").locator("dd").first.inner_text()
     assert int(written) > 0  # of its own answers
     # The document stands in both prompts, and is read once.
     from_prompts = int(read.replace(",", "")) - int(written)
     assert 0 < from_prompts < int(prompt.replace(",", "")) * 0.7
+    assert [each.inner_text() for each in took.locator(".says").all()] == [
+        "document and question, counted for each question",
+        "of the answers that the model began, to hold yours against",
+        "all of these, and of your answers, that were not known from before",
+    ]
+    # What it writes is said where the page says what it does.
+    assert "begins an answer of its own" in page.locator(".page-head").inner_text()
     assert accessibility(page) == []
 
 

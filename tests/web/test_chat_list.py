@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chatpage_kit import await_answers, say, scripted
 from web_kit import Watched, accessibility, needs_browser, typed
 
-from colibri import LLM
+from colibri import LLM, SamplingParams
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -28,6 +28,28 @@ def test_an_empty_chat_offers_prompts_to_try(page: Page) -> None:
     page.keyboard.press("Enter")
     await_answers(page)
     assert page.get_by_role("list", name="Example prompts").count() == 0
+
+
+def offered(page: Page) -> list[str]:
+    examples = page.get_by_role("list", name="Example prompts")
+    examples.wait_for()
+    return examples.get_by_role("button").all_inner_texts()
+
+
+def test_what_the_embedded_model_is_offered_it_answers(page: Page, llm: LLM) -> None:
+    right = {"fox": "Once there was a fox", "France": "Paris", "sky": "blue light", "add": "a + b"}
+    greedy = SamplingParams(temperature=0.0, max_tokens=100)
+    texts = offered(page)
+    assert len(texts) == len(right)
+    for text, words in zip(texts, right.values(), strict=True):
+        answer = llm.chat([{"role": "user", "content": text}], greedy)
+        assert words in answer.text
+        assert answer.finish_reason == "stop"
+
+
+def test_another_model_is_offered_what_any_may_be_asked(browser: Browser, thinker: LLM) -> None:
+    with scripted(browser, thinker, typed(thinker, "Yes.")) as (page, _):
+        assert "What is 17 times 24? Show each step." in offered(page)
 
 
 def test_search_finds_titles_and_messages_and_says_where_there_is_nothing(

@@ -186,15 +186,17 @@ class Asker:
     def need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise TokenizerError(
-                "this model has no tokenizer.json: give token ids instead of text, or add the file"
+                "this model has no tokenizer.json, so it neither reads nor writes text: give token "
+                "ids, or add the file"
             )
         return self.tokenizer
 
     def need_chat(self) -> ChatFormat:
+        self.need_tokenizer()
         if self.chat_format is None:
             raise TokenizerError(
                 "this model has no chat template (chat_template.jinja or tokenizer_config.json): "
-                "use `coli run`, or generate() with a prompt of your own"
+                "give it a prompt of your own, through generate() or, of a server, /v1/completions"
             )
         return self.chat_format
 

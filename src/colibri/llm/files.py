@@ -13,10 +13,14 @@ def embedded_model() -> Path:
     return Path(__file__).parents[1] / "demo"
 
 
+def is_embedded(path: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(embedded_model())
+
+
 def only_chats(path: Path) -> bool:
     """Whether a model learnt to answer and not to go on with a text. That is known of the embedded
     one alone."""
-    return os.path.realpath(path) == os.path.realpath(embedded_model())
+    return is_embedded(path)
 
 
 def model_directory(named: str | None) -> Path:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
+from colibri.llm.files import is_embedded
 from colibri.server.reply import Json
 from colibri.server.service import Service
 from colibri.server.structs.models import Capabilities, Model, Models
 
 if TYPE_CHECKING:
-    from colibri.text.chat import ChatFormat
+    from colibri.llm import LLM
 
 
 async def models(_request: Request, service: Service) -> Response:
@@ -34,12 +35,16 @@ def _model(service: Service) -> Model:
         owned_by="colibri",
         context_length=llm.plan.context,
         description=llm.load_line,
-        capabilities=_capabilities(llm.chat_format),
+        embedded=is_embedded(llm.container.path),
+        capabilities=_capabilities(llm),
     )
 
 
-def _capabilities(chat: ChatFormat | None) -> Capabilities:
+def _capabilities(llm: LLM) -> Capabilities:
+    text = llm.tokenizer is not None
+    chat = llm.chat_format if text else None
     return Capabilities(
+        text=text,
         chat=chat is not None,
         thinking=chat is not None and chat.can_stop_thinking,
         reasoning_efforts=[] if chat is None else list(chat.efforts),

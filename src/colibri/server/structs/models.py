@@ -6,8 +6,10 @@ from colibri.server.structs.base import Output
 
 
 class Capabilities(Output, frozen=True, kw_only=True):
-    """Of the chat template. thinking: it can be switched. reasoning_efforts: its levels."""
+    """text: of the tokenizer; the others of the chat template. thinking: it can be switched.
+    reasoning_efforts: its levels."""
 
+    text: bool
     chat: bool
     thinking: bool
     reasoning_efforts: list[str]
@@ -15,7 +17,8 @@ class Capabilities(Output, frozen=True, kw_only=True):
 
 
 class Model(Output, frozen=True, kw_only=True):
-    """context_length, description: of other local servers; capabilities: ours alone."""
+    """context_length, description: of other local servers; embedded, capabilities: ours alone.
+    embedded: it is the small one that comes with colibri."""
 
     id: str
     object: Literal["model"]
@@ -23,6 +26,7 @@ class Model(Output, frozen=True, kw_only=True):
     owned_by: Literal["colibri"]
     context_length: int
     description: str
+    embedded: bool
     capabilities: Capabilities
 
 

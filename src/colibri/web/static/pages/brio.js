@@ -1,9 +1,10 @@
-// Brio: closed questions about one document, which is read once. Nothing is written: the model only
-// says how likely each of the given answers is.
+// Brio: closed questions about one document, which is read once. The model says how likely each of the
+// given answers is, where the answer that it begins itself would name one.
 import { postJson } from "../lib/api.js";
 import { count } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { persisted } from "../lib/prefs.js";
+import { Mute, mute } from "../ui/mute.js";
 import { Button, Notice } from "../ui/parts.js";
 import { Document } from "./brio/document.js";
 import { Question } from "./brio/question.js";
@@ -67,13 +68,14 @@ export default function BrioPage() {
     }
   };
   const ready = questions.map((question, index) => (problemOf(question) === null ? index : -1)).filter((i) => i >= 0);
-  const missing = running ? "Another question is being asked." : text.trim() === "" ? "Add a document first." : null;
+  const missing = obstacle(running, text);
 
   return html`<div class="page brio">
     <div class="page-head">
       <h1>Brio</h1>
-      <p class="muted">Closed questions about a document. The model writes nothing: it says how likely each answer is.</p>
+      <p class="muted">Closed questions about a document. ${how()}</p>
     </div>
+    ${mute.value === "tokenizer" && html`<${Mute} />`}
     <div class="brio-columns">
       <${Document} ...${{ text, name, onChange: setDocument }} />
       <section class="questions" aria-label="Questions">
@@ -104,13 +106,33 @@ export default function BrioPage() {
   </div>`;
 }
 
+/** Without a chat template the answers go on right behind the question. */
+function how() {
+  return mute.value === null
+    ? "The model begins an answer of its own, and says how likely each of yours is in its place."
+    : "The model says how likely each answer is.";
+}
+
+/** Why nothing can be asked; null: it can. */
+function obstacle(running, text) {
+  if (mute.value === "tokenizer") return "This model does not read text.";
+  if (running) return "Another question is being asked.";
+  return text.trim() === "" ? "Add a document first." : null;
+}
+
+const FIGURES = [
+  ["prompt tokens", "prompt_tokens", "document and question, counted for each question"],
+  ["tokens written", "completion_tokens", "of the answers that the model began, to hold yours against"],
+  ["tokens computed", "read_tokens", "all of these, and of your answers, that were not known from before"],
+];
+
 /** What that took. */
 function Usage({ usage, running }) {
   if (running) return html`<p class="muted small" role="status">Reading…</p>`;
   if (!usage) return null;
   return html`<dl class="usage card num" aria-label="What it took">
-    <div><dt>prompt tokens</dt><dd>${count(usage.prompt_tokens)}</dd></div>
-    <div><dt>tokens read</dt><dd>${count(usage.read_tokens)}</dd></div>
-    <div><dt>tokens written</dt><dd>${count(usage.completion_tokens)}</dd></div>
+    ${FIGURES.map(
+      ([name, field, says]) => html`<div key=${field}><dt>${name}</dt><dd>${count(usage[field])}</dd><dd class="says">${says}</dd></div>`,
+    )}
   </dl>`;
 }

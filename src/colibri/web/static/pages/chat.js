@@ -1,11 +1,12 @@
 // Chat: conversations with the model, kept in this browser.
 import { getJson } from "../lib/api.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
-import { epoch, model, online } from "../lib/live.js";
+import { epoch, online } from "../lib/live.js";
 import { persisted } from "../lib/prefs.js";
 import { navigate } from "../lib/router.js";
 import { Icon } from "../ui/icons.js";
 import { useMedia } from "../ui/drawer.js";
+import { Mute, mute } from "../ui/mute.js";
 import { Button, Notice, download } from "../ui/parts.js";
 import { Alternatives } from "./chat/alternatives.js";
 import { Composer } from "./chat/composer.js";
@@ -16,6 +17,7 @@ import { Settings } from "./chat/settings.js";
 import * as store from "./chat/store.js";
 import { busy as busyHere, elsewhere } from "./chat/tabs.js";
 import { ROOT, asMarkdown, newConversation, path, withChosen, withNode } from "./chat/tree.js";
+import { Welcome } from "./chat/welcome.js";
 
 const shaded = persisted("shaded", false, (value) => typeof value === "boolean");
 const settingsOpen = persisted("settings", false, (value) => typeof value === "boolean");
@@ -121,14 +123,18 @@ export default function ChatPage({ rest }) {
         <//>`
       }
       <${Thread} key=${id} nodes=${nodes} conversation=${conversation} act=${act} busy=${busy} there=${there} />
-      <${Composer}
-        place=${rest}
-        busy=${busy}
-        onSend=${send}
-        onStop=${() => stopIn(id)}
-        used=${last ? last.stats.prompt + (last.stats.completion ?? 0) : null}
-        context=${context}
-      />
+      ${
+        mute.value
+          ? html`<div class="composer"><${Mute} /></div>`
+          : html`<${Composer}
+              place=${rest}
+              busy=${busy}
+              onSend=${send}
+              onStop=${() => stopIn(id)}
+              used=${last ? last.stats.prompt + (last.stats.completion ?? 0) : null}
+              context=${context}
+            />`
+      }
     </section>
     ${
       settingsShown &&
@@ -264,29 +270,5 @@ function Thread({ nodes, conversation, act, busy, there }) {
       ${nodes.length === 0 && html`<${Welcome} place=${conversation?.id ?? ""} />`}
     </div>
     ${away && html`<${Button} kind="to-end" icon="down" label="To the end" bare onClick=${goToEnd} />`}
-  </div>`;
-}
-
-const EXAMPLES = [
-  "Tell me a story about a fox.",
-  "What is 17 times 24? Show each step.",
-  "Write a Python function that reverses a string.",
-  "Explain in three sentences why the sky is blue.",
-];
-
-function Welcome({ place }) {
-  const take = (text) => {
-    store.setDraft(place, text);
-    document.querySelector(".composer textarea")?.focus();
-  };
-  return html`<div class="welcome">
-    <img src=${new URL("../icon.svg", import.meta.url).href} alt="" onError=${(event) => (event.currentTarget.hidden = true)} />
-    <p class="welcome-title">${model.value ? `Talk with ${model.value.id}` : "colibri"}</p>
-    <p class="muted">The model runs on this server and nowhere else. Conversations stay in this browser.</p>
-    <ul class="examples" aria-label="Example prompts">
-      ${EXAMPLES.map(
-        (text) => html`<li key=${text}><button type="button" class="button" onClick=${() => take(text)}>${text}</button></li>`,
-      )}
-    </ul>
   </div>`;
 }

@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { count, rate, seconds } from "../../lib/format.js";
 import { isComposing, isEnter } from "../../lib/keys.js";
 import { Icon } from "../../ui/icons.js";
+import { mute } from "../../ui/mute.js";
 import { Button, CopyButton, Notice } from "../../ui/parts.js";
 import { liveOf } from "./generate.js";
 import { Progress } from "./progress.js";
@@ -30,7 +31,7 @@ function User({ node, conversation, act, busy }) {
               setEditing(false);
               act.edit(node, text);
             }}
-            busy=${busy}
+            busy=${busy || mute.value !== null}
           />`
         : html`<div class="bubble">${node.content}</div>`
     }
@@ -83,26 +84,27 @@ function Assistant({ node, conversation, act, shaded, busy, written, last }) {
   const shown = live ?? node;
   const content = shown.content ?? "";
   const calls = shown.calls ?? [];
+  const still = busy || mute.value !== null; // nothing can be asked now
   return html`<article class="message assistant" aria-label="Model" aria-busy=${!whole}>
     ${shown.reasoning && html`<${Thinking} text=${shown.reasoning} going=${live !== null && !content} />`}
     ${content && html`<${Text} content=${content} tokens=${shown.tokens ?? []} shaded=${shaded} />`}
     ${
       calls.length > 0 &&
-      html`<${Calls} calls=${calls} open=${whole && last} onAnswer=${(results) => act.answer(node, results)} busy=${busy} />`
+      html`<${Calls} calls=${calls} open=${whole && last} onAnswer=${(results) => act.answer(node, results)} busy=${still} />`
     }
     ${live && html`<${Progress} live=${live} />`}
     ${
       written &&
       html`<p class="progress" role="status"><span class="beat" aria-hidden="true"></span>Being written in another tab</p>`
     }
-    ${whole && html`<${Ending} node=${node} act=${act} busy=${busy} />`}
+    ${whole && html`<${Ending} node=${node} act=${act} busy=${still} />`}
     ${whole && node.notice && html`<p class="told muted small">Note: ${node.notice}</p>`}
     ${
       whole &&
       html`<div class="actions">
         <${Branches} ...${{ node, conversation, act, busy }} />
         <${CopyButton} text=${content} />
-        <${Button} kind="plain tiny" icon="retry" label="Answer again" bare disabled=${busy} onClick=${() => act.again(node)} />
+        <${Button} kind="plain tiny" icon="retry" label="Answer again" bare disabled=${still} onClick=${() => act.again(node)} />
         <${Stats} stats=${node.stats} />
       </div>`
     }
@@ -138,7 +140,7 @@ function Ending({ node, act, busy }) {
   if (node.finish === "error") {
     return html`<${Notice} kind="danger" role="alert">
       ${node.error || "The answer failed."}${" "}
-      <${Button} kind="tiny" label="Try again" disabled=${busy} onClick=${() => act.again(node)} />
+      ${mute.value === null && html`<${Button} kind="tiny" label="Try again" disabled=${busy} onClick=${() => act.again(node)} />`}
     <//>`;
   }
   const [kind, label, says] = ENDINGS[node.finish] ?? [];
