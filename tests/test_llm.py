@@ -129,8 +129,16 @@ def test_without_a_tokenizer(model_of: Any) -> None:
         assert len(llm.generate([5, 6, 7], GREEDY).token_ids) > 0
         with pytest.raises(TokenizerError, match=r"tokenizer\.json"):
             llm.generate("text", GREEDY)
-        with pytest.raises(TokenizerError, match="chat template"):
+        # A chat template would not help.
+        with pytest.raises(TokenizerError, match=r"tokenizer\.json"):
             llm.chat(QUESTION)
+
+
+def test_without_a_chat_template(tmp_path: Path) -> None:
+    folder = shutil.copytree(golden.tiny("olmoe"), tmp_path / "base")
+    shutil.copy(embedded_model() / "tokenizer.json", folder)
+    with LLM(folder) as llm, pytest.raises(TokenizerError, match="no chat template"):
+        llm.chat(QUESTION)
 
 
 def test_a_model_without_template_takes_its_family_s(tmp_path: Path, caplog: Any) -> None:
