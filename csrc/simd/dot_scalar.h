@@ -13,7 +13,8 @@ template <int Bits, int Rows> struct Dot {
   void start(int32_t sum) {
     for (int r = 0; r < 16; r++) a[r] = -kOffset[Bits] * sum;
   }
-  void add(Weights w, const int8_t* x, int) {
+  // Not inlined: sixteen times in one function, g++ takes a minute over it, and the code is no faster.
+  __attribute__((noinline)) void add(Weights w, const int8_t* x, int) {
     for (int r = 0; r < 16; r++)
       for (int b = 0; b < 4; b++) {
         if constexpr (Bits == 3) {
