@@ -1,6 +1,7 @@
 """What the control groups of this process (v1 or v2) allow in memory and processor time."""
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ def _folders(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
         mount = base / controller if controllers else base
         folder = mount / path.lstrip("/")
         while folder.is_relative_to(mount):
-            if folder.is_dir():
+            if os.path.isdir(folder):  # false where it may not be looked at
                 yield folder, not controllers
             folder = folder.parent
 

@@ -49,9 +49,10 @@ class DiskRate:
 def last_level_cache_bytes(caches: Path = _CACHES) -> int | None:
     """The largest cache of the first CPU; None if the system does not say."""
     sizes = []
-    for file in caches.glob("index*/size"):
-        if found := _SIZE.fullmatch(file.read_text().strip()):
-            sizes.append(int(found[1]) * _UNITS[found[2]])
+    with contextlib.suppress(OSError):
+        for file in caches.glob("index*/size"):
+            if found := _SIZE.fullmatch(file.read_text().strip()):
+                sizes.append(int(found[1]) * _UNITS[found[2]])
     return max(sizes, default=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,10 +88,11 @@ def _mounts(file: Path) -> Iterator[_Mount]:
 
 def _disk(entry: Path) -> Path | None:
     """A partition's whole disk."""
-    if not entry.exists():
+    # A container may not let /sys be looked at: os.path says no where Path.exists() would raise.
+    if not os.path.exists(entry):
         return None
     folder = _real(entry)
-    return folder.parent if (folder / "partition").exists() else folder
+    return folder.parent if os.path.exists(folder / "partition") else folder
 
 
 def _virtual(disk: Path, depth: int = 0) -> bool:
@@ -100,16 +102,22 @@ def _virtual(disk: Path, depth: int = 0) -> bool:
     said = f"{_text(disk / 'device/vendor') or ''} {_text(disk / 'device/model') or ''}"
     if _VIRTUAL_MODEL.search(said):
         return True
-    parts = disk / "slaves"
-    if depth > _DEEPEST or not parts.is_dir():
+    if depth > _DEEPEST:
         return False
-    below = (_disk(part) for part in parts.iterdir())
+    below = (_disk(part) for part in _entries(disk / "slaves"))
     return any(part is not None and _virtual(part, depth + 1) for part in below)
 
 
 def _identity(disk: Path) -> str | None:
     names = ("wwid", "device/wwid", "device/serial", "serial", "dm/uuid", "md/uuid", "device/model")
     return next((text for name in names if (text := _text(disk / name))), None)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _text(file: Path) -> str | None:

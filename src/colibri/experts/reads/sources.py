@@ -7,6 +7,7 @@ hash of layer and expert. Both follow from the model, the copies and the weights
 
 import logging
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,7 +88,7 @@ def open_drives(layers: Mapping[int, LayerExperts], mirrors: Sequence[Path]) -> 
 
 def _check_new(directory: Path, drives: Sequence[Drive]) -> None:
     for drive in drives:
-        if directory.exists() and directory.samefile(drive.directory):
+        if os.path.exists(directory) and directory.samefile(drive.directory):
             what = "a directory of the model itself" if drive.mirror is None else "named twice"
             raise ConfigError(f"--mirror: {directory} is {what}; a mirror is another drive's copy")
 
