@@ -1,5 +1,5 @@
 # Everything runs in virtual environments of this directory; nothing else on the machine changes.
-# Needed: git, make, g++ and Python >= 3.11 (another one than python3: make PYTHON=python3.12 ...).
+# Needed: git, make, g++ and Python >= 3.11 with its headers (another one than python3: make PYTHON=python3.12 ...).
 
 PYTHON ?= python3
 DEMO := .venv
@@ -144,5 +144,11 @@ $(ORACLE)/.installed: pyproject.toml
 define new_venv
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
   (echo 'Python >= 3.11 is needed: make PYTHON=/path/to/python3.11 ...' >&2; exit 1)
+@$(PYTHON) -c 'import ensurepip' 2> /dev/null || \
+  (echo 'Python cannot make virtual environments here: on Debian and Ubuntu, apt install python3-venv' >&2; exit 1)
+@test -f "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" || \
+  (echo 'The headers of Python are needed: on Debian and Ubuntu, apt install python3-dev' >&2; exit 1)
+@command -v $${CXX:-c++} g++ clang++ > /dev/null || \
+  (echo 'A C++ compiler is needed: on Debian and Ubuntu, apt install g++' >&2; exit 1)
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 endef
