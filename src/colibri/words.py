@@ -2,6 +2,7 @@
 
 import math
 import shlex
+from collections.abc import Sequence
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -17,6 +18,11 @@ def count_are(number: int, noun: str, plural: str | None = None) -> str:
 def are(number: int) -> str:
     """Where a noun stands between: 1 of 2 files is, 2 of 3 files are."""
     return "is" if number == 1 else "are"
+
+
+def either(names: Sequence[str]) -> str:
+    """a; a or b; a, b or c."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def coli(words: str, model: str | None) -> str:

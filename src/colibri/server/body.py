@@ -11,7 +11,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from colibri.config import ServerConfig
+from colibri.server.choices import choices
 from colibri.server.errors import ApiError, bad_request
+from colibri.words import either
 
 T = TypeVar("T")
 _PATH = re.compile(r" - at (`key` in )?`\$(.*)`$", re.DOTALL)
@@ -47,7 +49,7 @@ def decode(data: bytes, form: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=form)
     except msgspec.ValidationError as error:
-        raise _invalid(*_named(data, form, str(error))) from None
+        raise _invalid(form, *_named(data, form, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is no valid JSON: {error}") from None
     except RecursionError:
@@ -115,7 +117,7 @@ def _culprit(whole: Any, steps: list[Any], form: type[Any], text: str) -> str | 
     return found
 
 
-def _invalid(at: str, what: str) -> ApiError:
+def _invalid(form: type[Any], at: str, what: str) -> ApiError:
     if found := _UNKNOWN.fullmatch(what):
         param = f"{at}.{found[1]}" if at else found[1]
         return bad_request(f"{param}: not supported here", param, "unsupported_parameter")
@@ -125,7 +127,10 @@ def _invalid(at: str, what: str) -> ApiError:
         param = f"{at}.{found[1]}" if at else found[1]
         return bad_request(f"{param}: is missing", param, "missing_required_parameter")
     if found := _VALUE.fullmatch(what):
-        return bad_request(f"{at}: {found[1]} is not supported here", at or None, "invalid_value")
+        known = choices(form, at)
+        which = f"; use {either(known)}" if known else ""
+        what = f"{at}: {found[1]} is not supported here{which}"
+        return bad_request(what, at or None, "invalid_value")
     said = what[:1].lower() + what[1:]
     return bad_request(f"{at}: {said}" if at else f"the body: {said}", at or None, "invalid_value")
 
