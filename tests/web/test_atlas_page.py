@@ -76,7 +76,7 @@ def covered(page: Page) -> int:
 
 def test_figures_are_those_of_the_file(atlas: Page) -> None:
     """The page computes shares by the same formula as coli atlas show."""
-    atlas.get_by_text(f"128 experts, {int(SPECIAL.sum())} of them specialists").wait_for()
+    atlas.get_by_text(f"128 experts, among them {int(SPECIAL.sum())} specialists").wait_for()
     for t, topic in enumerate(FILE["topics"]):
         many = int((SPECIAL & (SHARES.argmax(axis=1) == t)).sum())
         row = atlas.get_by_role("button", name=topic["name"])

@@ -72,6 +72,9 @@ def test_a_page_fits_a_phone_and_its_fingers(browser: Browser, live: Running, na
                 .map(part => part.scrollWidth - part.clientWidth)"""
         )
         assert max(over) <= 0
+        # The page scrolls within its frame; the frame itself stays where it is.
+        frame = "() => [document.documentElement.scrollHeight, innerHeight]"
+        assert len(set(page.evaluate(frame))) == 1
         assert too_small(page) == []
 
 

@@ -27,9 +27,9 @@ export function count(value) {
   return Number.isFinite(value) ? Math.round(value).toLocaleString("en-US") : "–";
 }
 
-/** (1, "step") -> "1 step", (1234, "step") -> "1,234 steps" */
-export function plural(value, noun) {
-  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+/** (1, "step") -> "1 step", (1234, "step") -> "1,234 steps", (2, "miss", "misses") -> "2 misses" */
+export function plural(value, noun, several = `${noun}s`) {
+  return `${count(value)} ${value === 1 ? noun : several}`;
 }
 
 /** 0.1234 -> "12.3 %" */
@@ -48,6 +48,11 @@ export function seconds(value) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
+/** Seconds that something will take, which nobody knows to a hundredth. */
+export function remaining(value) {
+  return value < 60 ? `${Math.max(1, Math.round(value))} s` : seconds(value);
+}
+
 /** Tokens a second. */
 export function rate(value) {
   return Number.isFinite(value) ? significant(value) : "–";
@@ -60,6 +65,11 @@ export function when(ms, now = Date.now()) {
   return sameDay
     ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
     : date.toLocaleDateString([], { month: "short", day: "numeric" });
+}
+
+/** The server's sentences begin small, as programs have them. */
+export function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** A token's text: spaces and line ends are tokens too, and have to be seen. */

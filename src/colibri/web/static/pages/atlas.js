@@ -1,7 +1,8 @@
 // Atlas: the experts as a cloud in which those for the same topics lie together.
-import { count, percent } from "../lib/format.js";
+import { count, percent, plural } from "../lib/format.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { isEnter } from "../lib/keys.js";
+import { useTouch } from "../lib/media.js";
 import { Icon } from "../ui/icons.js";
 import { Notice } from "../ui/parts.js";
 import { Builder } from "./atlas/build.js";
@@ -18,6 +19,7 @@ export default function AtlasPage({ rest }) {
   const [text, setText] = useState("");
   const [layer, setLayer] = useState("");
   const [topic, setTopic] = useState(-1);
+  const touch = useTouch();
 
   useEffect(() => {
     let current = true;
@@ -79,7 +81,8 @@ export default function AtlasPage({ rest }) {
             <input
               type="search"
               class="input"
-              placeholder="topic, token or layer/expert"
+              placeholder="topic, token, 3/17"
+              title="A topic, a token, or layer/expert such as 3/17"
               value=${text}
               onInput=${(event) => setText(event.target.value)}
               onKeyDown=${(event) => isEnter(event) && hits.length > 0 && pick(hits[0])}
@@ -93,12 +96,12 @@ export default function AtlasPage({ rest }) {
             </select>
           </label>
           <span class="small muted num" role="status">
-            ${lit ? `${count(lit.size)} of ${count(atlas.experts.length)} experts` : ""}
+            ${lit ? `${count(lit.size)} of ${plural(atlas.experts.length, "expert")}` : ""}
           </span>
         </div>
         <${Cloud} ...${{ atlas, lit, selected, onSelect: setSelected, onHover: setHovered }} />
         <p class="small muted">
-          ${measured(atlas)} Drag it or use the arrow keys to turn it; use the wheel or + and − to zoom.
+          ${measured(atlas)} ${touch ? "Drag it to turn it, press + and − to zoom." : "Drag it or use the arrow keys to turn it; use the wheel or + and − to zoom."}
         </p>
       </section>
       <aside class="atlas-side" aria-label="Topics and expert">
@@ -113,15 +116,15 @@ export default function AtlasPage({ rest }) {
 function summary(atlas) {
   const special = atlas.experts.filter((expert) => expert.specialist).length;
   return (
-    `${count(atlas.experts.length)} experts, ${count(special)} of them specialists: ` +
-    "they lie far out in the direction of their topic, and generalists in the middle"
+    `${plural(atlas.experts.length, "expert")}, among them ${plural(special, "specialist")}. ` +
+    "Specialists lie far out in the direction of their topic, generalists in the middle"
   );
 }
 
 function measured(atlas) {
   const axes = atlas.variance.map((share) => percent(share, 0)).join(", ");
   return (
-    `Measured on ${count(atlas.tokens)} tokens of ${atlas.topics.length} topics; ` +
+    `Measured on ${plural(atlas.tokens, "token")} of ${plural(atlas.topics.length, "topic")}; ` +
     `the three axes show ${axes} of the differences between experts.`
   );
 }

@@ -1,6 +1,6 @@
 // Brain: one cell an expert. Colour: where it lies; its strength: how often it is used; a
 // flash: it was selected just now.
-import { bytes, count } from "../lib/format.js";
+import { bytes, plural } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { edition, loadAtlas } from "./atlas/load.js";
 import { watchRouting } from "../lib/routing.js";
@@ -8,6 +8,7 @@ import { Controls } from "./brain/controls.js";
 import { Details, describe } from "./brain/details.js";
 import { ExpertMap } from "./brain/map.js";
 import { BrainState } from "./brain/state.js";
+import { Scales } from "./brain/scales.js";
 import { Tiers } from "./brain/tiers.js";
 
 export default function BrainPage({ rest }) {
@@ -91,6 +92,7 @@ export default function BrainPage({ rest }) {
       <section class="card brain-main" aria-label="Expert map" onKeyDown=${onKey}>
         <${Controls} ...${{ state, paused, at, onToggle: toggle, onShow: show }} />
         <${ExpertMap} ...${{ state, view, selected, onSelect: select, onHover: hover }} />
+        <${Scales} state=${state} />
         <p class="sr-only" aria-live="polite" id="brain-spoken">${spoken}</p>
       </section>
       <aside class="brain-side" aria-label="About the experts">
@@ -105,7 +107,7 @@ function summary(state) {
   if (!state.size) return "Waiting for the server.";
   const each = state.layers.reduce((sum, layer) => sum + layer.slot_bytes * layer.experts, 0);
   return (
-    `${count(state.size)} experts in ${state.layers.length} layers, ${bytes(each)} in all; ` +
+    `${plural(state.size, "expert")} in ${plural(state.layers.length, "layer")}, ${bytes(each)} in all; ` +
     `a token selects ${state.expertsPerToken} of each layer`
   );
 }

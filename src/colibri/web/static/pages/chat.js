@@ -2,10 +2,10 @@
 import { getJson } from "../lib/api.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { epoch, online } from "../lib/live.js";
+import { useMedia } from "../lib/media.js";
 import { persisted } from "../lib/prefs.js";
 import { navigate } from "../lib/router.js";
 import { Icon } from "../ui/icons.js";
-import { useMedia } from "../ui/drawer.js";
 import { Mute, mute } from "../ui/mute.js";
 import { Button, Notice, download } from "../ui/parts.js";
 import { Alternatives } from "./chat/alternatives.js";

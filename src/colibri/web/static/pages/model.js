@@ -1,6 +1,6 @@
 // Model: the plan against what happened, where experts lie, the machine, settings, who is served.
 import { getJson } from "../lib/api.js";
-import { bytes, count, percent } from "../lib/format.js";
+import { bytes, count, percent, plural } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { epoch, status } from "../lib/live.js";
 import { Meter, Notice } from "../ui/parts.js";
@@ -84,7 +84,7 @@ function TierBars({ plan, experts }) {
         <${Meter} share=${n / all} color=${`var(${colour})`} label=${`${name}: ${percent(n / all, 0)}`} />
       </div>`,
     )}
-    <p class="small muted">${`${count(slots)} slots for ${count(all)} experts in ${experts.layers.length} layers; cache policy ${plan.policy}`}</p>
+    <p class="small muted">${`${plural(slots, "slot")} for ${plural(all, "expert")} in ${plural(experts.layers.length, "layer")}; cache policy ${plan.policy}`}</p>
   </section>`;
 }
 
@@ -92,7 +92,7 @@ function Usage({ usage, pins }) {
   return html`<section class="card padded" aria-label="Usage and pins">
     <h2>Usage and pins</h2>
     <p class="small">
-      ${`${count(usage.tokens)} tokens counted, ${count(usage.selections)} selections; a selection loses half its weight after ${count(usage.half_life_tokens)} tokens.`}
+      ${`${plural(usage.tokens, "token")} counted, ${plural(usage.selections, "selection")}; a selection loses half its weight after ${plural(usage.half_life_tokens, "token")}.`}
     </p>
     ${usage.hottest.map(
       ({ part, share }) => html`<div class="tier" key=${part}>
@@ -104,7 +104,7 @@ function Usage({ usage, pins }) {
       </div>`,
     )}
     <p class="small muted">
-      ${pins.experts ? `${count(pins.experts)} experts pinned, ${bytes(pins.bytes)} of ${bytes(pins.most_bytes)} at most.` : "No expert is pinned."}
+      ${pins.experts ? `${plural(pins.experts, "expert")} pinned, ${bytes(pins.bytes)} of ${bytes(pins.most_bytes)} at most.` : "No expert is pinned."}
       ${usage.enough_to_pin ? "" : " Too few were counted so far to choose which to pin."}
       ${usage.path ? ` The counts are kept in ${usage.path}.` : " The counts are not kept between runs."}
     </p>
@@ -124,13 +124,13 @@ function machineRows({ machine, version, path, drives }) {
   const limit = machine.cgroup_memory_bytes;
   return [
     ["processor", machine.cpu_model ?? machine.machine],
-    ["kernels", `${machine.cpu_path} on ${machine.threads} threads, ${machine.physical_cores} cores`],
+    ["kernels", `${machine.cpu_path} on ${plural(machine.threads, "thread")}, ${plural(machine.physical_cores, "core")}`],
     ["memory", `${bytes(machine.memory_bytes)}, ${bytes(machine.usable_bytes)} free${limit ? `, limit ${bytes(limit)}` : ""}`],
     ["disk", [machine.disk, machine.file_system, machine.rotational ? "rotational" : ""].filter(Boolean).join(", ") || "unknown"],
     ["readers", count(machine.readers)],
     ...drives.map((drive) => [
       drive.directory,
-      `${bytes(drive.nbytes)} read${drive.failures ? `, ${count(drive.failures)} failures` : ""}`,
+      `${bytes(drive.nbytes)} read${drive.failures ? `, ${plural(drive.failures, "failure")}` : ""}`,
     ]),
     ["model", path],
     ["colibri", version],

@@ -1,18 +1,5 @@
 // A column of a page that lies over it where there is no room beside it.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
-
-/** Whether a media query holds, now and whenever that changes. */
-export function useMedia(query) {
-  const [holds, setHolds] = useState(() => matchMedia(query).matches);
-  useEffect(() => {
-    const media = matchMedia(query);
-    const changed = () => setHolds(media.matches);
-    changed();
-    media.addEventListener("change", changed);
-    return () => media.removeEventListener("change", changed);
-  }, [query]);
-  return holds;
-}
+import { html, useLayoutEffect, useRef } from "../lib/html.js";
 
 /** over: modal; a press beside it closes it, the focus stays in it and goes back. Escape closes it
     either way. */

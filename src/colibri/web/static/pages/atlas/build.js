@@ -1,6 +1,6 @@
 // The atlas of a model that has none is built on the server, which tells how far it is.
 import { ApiError, openStream } from "../../lib/api.js";
-import { count, seconds } from "../../lib/format.js";
+import { count, plural, remaining } from "../../lib/format.js";
 import { html, signal, useEffect, useRef } from "../../lib/html.js";
 import { Button, Meter, Notice } from "../../ui/parts.js";
 import { renew } from "./load.js";
@@ -76,10 +76,10 @@ const SAYS = {
 };
 
 function Progress({ state, prompts_done: done, prompts_total: total, eta_seconds: eta }) {
-  const left = Number.isFinite(eta) && done < total ? `, about ${seconds(eta)} left` : "";
+  const left = Number.isFinite(eta) && done < total ? `, about ${remaining(eta)} left` : "";
   return html`<p role="status">${SAYS[state]}</p>
     <${Meter} share=${done / total} label="Texts read" />
-    <p class="small muted num">${total ? `${count(done)} of ${count(total)} texts${left}` : ""}</p>
+    <p class="small muted num">${total ? `${count(done)} of ${plural(total, "text")}${left}` : ""}</p>
     <p class="small muted">Other pages can be looked at meanwhile. If this tab is closed, the building ends.</p>
     <div class="row">
       <${Button} key="cancel" label="Cancel" onClick=${() => controller.abort()} />

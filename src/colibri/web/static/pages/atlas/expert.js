@@ -1,16 +1,13 @@
 // One expert of the atlas in words, and what the search found.
-import { count, percent, significant } from "../../lib/format.js";
+import { count, percent, plural, significant } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
-import { Company, Topics } from "./facts.js";
+import { Company, NoExpert, Topics } from "./facts.js";
 
 const MOST_LISTED = 12;
 
 export function Expert({ atlas, index, onSelect }) {
   if (index < 0) {
-    return html`<section class="card padded details" aria-label="Expert">
-      <h2>An expert</h2>
-      <p class="small muted">Point at a dot, click it, or search.</p>
-    </section>`;
+    return html`<${NoExpert} touch="Tap a dot, or search." mouse="Point at a dot, click it, or search." />`;
   }
   const expert = atlas.experts[index];
   return html`<section class="card padded details" aria-label="Expert">
@@ -27,7 +24,7 @@ export function Expert({ atlas, index, onSelect }) {
 function kind(expert) {
   return (
     `${expert.specialist ? "A specialist" : "A generalist"}. Its topics are spread by ` +
-    `${significant(expert.entropy)} (0: one topic, 1: all alike), measured on ${count(expert.selections)} selections.`
+    `${significant(expert.entropy)} (0: one topic, 1: all alike), measured on ${plural(expert.selections, "selection")}.`
   );
 }
 

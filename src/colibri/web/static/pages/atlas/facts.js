@@ -1,7 +1,16 @@
 // What an atlas says of an expert, for the pages that show one.
 import { percent, visible } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
+import { useTouch } from "../../lib/media.js";
 import { Meter } from "../../ui/parts.js";
+
+/** Where no expert is chosen: how one is, with a finger or with a mouse. */
+export function NoExpert({ touch, mouse }) {
+  return html`<section class="card padded details" aria-label="Expert">
+    <h2>An expert</h2>
+    <p class="small muted">${useTouch() ? touch : mouse}</p>
+  </section>`;
+}
 
 /** topics: [{name, share}]. */
 export function Topics({ topics }) {

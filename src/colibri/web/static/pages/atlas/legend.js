@@ -1,6 +1,6 @@
 // The topics, their colours and how many specialists each has; a click shows those alone.
 import { css, onColours } from "../../lib/colours.js";
-import { count, plural } from "../../lib/format.js";
+import { plural } from "../../lib/format.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { palette } from "./palette.js";
 
@@ -18,7 +18,7 @@ export function Legend({ atlas, topic, onTopic }) {
         type="button"
         class="legend-row"
         aria-pressed=${topic === t}
-        title=${`${count(tokens)} tokens read`}
+        title=${`${plural(tokens, "token")} read`}
         onClick=${() => onTopic(topic === t ? -1 : t)}
       >
         <span class="dot-swatch" style=${{ background: css(colours[t]) }}></span>

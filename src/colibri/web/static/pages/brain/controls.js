@@ -47,10 +47,10 @@ export function Controls({ state, paused, at, onToggle, onShow }) {
 }
 
 function stepText(step, place, last) {
-  const kind = step.prefill ? `reads ${count(step.rows)} tokens` : `token ${count(place)}`;
+  const kind = step.prefill ? `reads ${plural(step.rows, "token")}` : `token ${count(place)}`;
   return (
     `turn ${step.turn}, step ${place + 1} of ${last + 1}: ${kind}, ` +
-    `${count(step.fired.length)} experts, ${seconds(step.seconds)}`
+    `${plural(step.fired.length, "expert")}, ${seconds(step.seconds)}`
   );
 }
 
@@ -64,6 +64,6 @@ function liveText(state) {
   if (!steps.length) return "Live. Experts light up when the model reads or writes.";
   const last = steps[steps.length - 1];
   const turn = steps.filter((step) => step.turn === last.turn);
-  const missed = state.skipped ? `, ${count(state.skipped)} steps came too fast to be shown` : "";
-  return `Live: turn ${last.turn}, ${count(turn.length)} steps, ${count(state.evictions)} evictions${missed}`;
+  const missed = state.skipped ? `, ${plural(state.skipped, "step")} came too fast to be shown` : "";
+  return `Live: turn ${last.turn}, ${plural(turn.length, "step")}, ${plural(state.evictions, "eviction")}${missed}`;
 }

@@ -1,16 +1,11 @@
 // One expert in words.
-import { count, plural, significant } from "../../lib/format.js";
+import { plural, significant } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
-import { Company, Topics } from "../atlas/facts.js";
+import { Company, NoExpert, Topics } from "../atlas/facts.js";
 import { tierName } from "./tiers.js";
 
 export function Details({ state, atlas, index, onSelect }) {
-  if (index < 0 || index >= state.size) {
-    return html`<section class="card padded details" aria-label="Expert">
-      <h2>An expert</h2>
-      <p class="small muted">Point at a cell, click it, or move with the arrow keys.</p>
-    </section>`;
-  }
+  if (index < 0 || index >= state.size) return html`<${NoExpert} touch="Tap a cell." mouse="Point at a cell, click it, or move with the arrow keys." />`;
   const { layer, expert } = state.locate(index);
   const known = atlas?.index(layer, expert) ?? -1;
   return html`<section class="card padded details" aria-label="Expert">
@@ -43,7 +38,7 @@ function InAtlas({ atlas, known, state, onSelect }) {
   return html`<h3>${facts.specialist ? `Specialist: ${atlas.topics[facts.top].name}` : "Generalist"}</h3>
     <${Topics} topics=${atlas.topicsOf(known)} />
     <p class="small muted">
-      Its topics are spread by ${significant(facts.entropy)} (0: one topic, 1: all alike), measured on ${count(facts.selections)} selections.
+      Its topics are spread by ${significant(facts.entropy)} (0: one topic, 1: all alike), measured on ${plural(facts.selections, "selection")}.
     </p>
     <${Company} expert=${facts} onSelect=${go} />
     <p class="small"><a href=${`#/atlas/${facts.layer}.${facts.expert}`}>Show it in the atlas</a></p>`;

@@ -7,9 +7,12 @@ import { TIERS } from "./state.js";
 
 const GUTTER = 36; // CSS pixels for the layers' numbers
 const AXIS = 18; // below the map, for what its directions mean
-const STRIP = 64; // for how evenly a layer uses its experts
+/** For how evenly a layer uses its experts: the column's width, where its scale begins, and marks on that. */
+const STRIP = { room: 64, left: 12, marks: [[0, "0"], [0.5, "even"], [1, "1"]] };
+const SLIM = { room: 40, left: 8, marks: [[0, "0"], [1, "1"]] }; // on a phone
 const HEIGHT_SHARE = 0.72; // of the window
-const NARROW = 520; // on a phone the map leaves room for what it says of an expert
+const NARROW = 520;
+const NARROW_SHARE = 0.46; // on a phone the map leaves room for what it says of an expert
 const ARROWS = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -36,12 +39,12 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
     const grid = new Grid(cells.current, canvas.current, state, colours());
     const player = new Player(state, grid);
     let drawnBeside = -1;
+    let strips = STRIP;
     const fit = () => {
       const narrow = frame.current.clientWidth <= NARROW;
-      const beside = narrow ? 0 : STRIP;
-      strip.current.hidden = beside === 0;
-      const width = frame.current.clientWidth - GUTTER - beside;
-      if (width > 0) grid.resize(width, innerHeight * (narrow ? 0.5 : HEIGHT_SHARE), devicePixelRatio || 1);
+      strips = narrow ? SLIM : STRIP;
+      const width = frame.current.clientWidth - GUTTER - strips.room;
+      if (width > 0) grid.resize(width, innerHeight * (narrow ? NARROW_SHARE : HEIGHT_SHARE), devicePixelRatio || 1);
       drawnBeside = -1;
     };
     view.current = { grid, player, fit };
@@ -59,7 +62,7 @@ export function ExpertMap({ state, view, onSelect, onHover }) {
       if (drawnBeside !== state.version && grid.size) {
         drawRows(rows.current, state, grid);
         nameColumns(axis.current, grid);
-        if (!strip.current.hidden) drawStrip(strip.current, state, grid);
+        drawStrip(strip.current, state, grid, strips);
         drawnBeside = state.version;
       }
     };
@@ -158,16 +161,15 @@ function nameColumns(axis, grid) {
 }
 
 /** A bar a layer on a scale from 0 to 1. */
-function drawStrip(canvas, state, grid) {
+function drawStrip(canvas, state, grid, { room, left, marks }) {
   const { lines, tall, height, ratio } = grid.size;
-  const pen = prepared(canvas, STRIP, height + AXIS, ratio);
-  const left = 12;
-  const width = STRIP - left - 2;
+  const pen = prepared(canvas, room, height + AXIS, ratio);
+  const width = room - left - 2;
   pen.fillStyle = css(colour("--surface-3"));
-  for (const mark of [0, 0.5, 1]) pen.fillRect(left + mark * width - 0.5, 0, 1, height);
+  for (const [mark] of STRIP.marks) pen.fillRect(left + mark * width - 0.5, 0, 1, height);
   pen.fillStyle = css(colour("--text-3"));
   pen.textAlign = "center";
-  for (const [mark, text] of [[0, "0"], [0.5, "even"], [1, "1"]]) pen.fillText(text, left + mark * width * 0.94 + 2, height + AXIS / 2);
+  for (const [mark, text] of marks) pen.fillText(text, Math.min(left + mark * width, room - 4), height + AXIS / 2);
   pen.fillStyle = css(colour("--accent"));
   state.evenness().forEach((value, row) => {
     if (value === null) return;

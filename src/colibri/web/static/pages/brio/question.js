@@ -1,5 +1,5 @@
 // One question with its answers, and what the model makes of them.
-import { percent } from "../../lib/format.js";
+import { capital, percent, plural } from "../../lib/format.js";
 import { html, useRef, useState } from "../../lib/html.js";
 import { isEnter } from "../../lib/keys.js";
 import { Button, Notice } from "../../ui/parts.js";
@@ -105,7 +105,7 @@ function Answer({ answer }) {
           (choice) => html`<tr key=${choice.option} class=${choice.option === answer.answer ? "best" : ""}>
             <td class="bars-name" title=${choice.option}>${choice.option}</td>
             <td class="bars-bar"><span style=${{ width: `${choice.p * 100}%` }}></span></td>
-            <td class="num" title=${`log-probability ${choice.logprob.toFixed(3)} over ${choice.tokens} tokens`}>${percent(choice.p)}</td>
+            <td class="num" title=${`log-probability ${choice.logprob.toFixed(3)} over ${plural(choice.tokens, "token")}`}>${percent(choice.p)}</td>
           </tr>`,
         )}
       </tbody>
@@ -116,6 +116,6 @@ function Answer({ answer }) {
         ${`The answers differ in length, and how they are compared decides: compare by mean says “${apart.mean}”, compare by sum “${apart.sum}”.`}
       <//>`
     }
-    ${warnings.map((text) => html`<${Notice} kind="warn">${text}<//>`)}
+    ${warnings.map((text) => html`<${Notice} kind="warn">${capital(text)}<//>`)}
   </div>`;
 }

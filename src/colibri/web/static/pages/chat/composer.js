@@ -1,6 +1,6 @@
 // Where a message is written.
 import { html, useEffect, useLayoutEffect, useRef } from "../../lib/html.js";
-import { count } from "../../lib/format.js";
+import { count, plural } from "../../lib/format.js";
 import { isComposing, isEnter } from "../../lib/keys.js";
 import { Button } from "../../ui/parts.js";
 import { settingsProblem } from "./sampling.js";
@@ -52,7 +52,7 @@ export function Composer({ place, busy, onSend, onStop, used, context }) {
     ${problem && html`<p class="problem" role="alert">${`This cannot be sent because a setting is not valid. ${problem}.`}</p>`}
     <p class="composer-foot">
       <span class="keys"><kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> starts a new line</span><span class="spacer"></span>
-      ${used !== null && context !== null && html`<span class="num">${count(used)} of ${count(context)} tokens of context</span>`}
+      ${used !== null && context !== null && html`<span class="num">${count(used)} of ${plural(context, "token")} of context</span>`}
     </p>
   </div>`;
 }

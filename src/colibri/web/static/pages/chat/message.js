@@ -1,6 +1,6 @@
 // One message of a conversation, with what can be done to it.
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
-import { count, rate, seconds } from "../../lib/format.js";
+import { count, plural, rate, seconds } from "../../lib/format.js";
 import { isComposing, isEnter } from "../../lib/keys.js";
 import { Icon } from "../../ui/icons.js";
 import { mute } from "../../ui/mute.js";
@@ -116,7 +116,7 @@ function Thinking({ text, going }) {
   return html`<details class="thinking">
     <summary>
       <${Icon} name="think" />
-      <span>${going ? "Thinking" : "Thought"}</span><span class="muted num">${count(words)} words</span>
+      <span>${going ? "Thinking" : "Thought"}</span><span class="muted num">${plural(words, "word")}</span>
     </summary>
     <div class="thinking-text">${text.trim()}</div>
   </details>`;
@@ -154,9 +154,9 @@ function Stats({ stats }) {
   if (stats.rate !== undefined) parts.push(`${rate(stats.rate)} tok/s`);
   else if (stats.overall !== undefined) parts.push(`${rate(stats.overall)} tok/s overall`);
   parts.push(`first token ${seconds(stats.ttft)}`);
-  if (stats.completion !== undefined) parts.push(`${count(stats.completion)} tokens`);
+  if (stats.completion !== undefined) parts.push(plural(stats.completion, "token"));
   const prompt =
-    stats.prompt === undefined ? "" : `prompt: ${count(stats.prompt)} tokens, ${count(stats.cached)} of them from the cache`;
+    stats.prompt === undefined ? "" : `prompt: ${plural(stats.prompt, "token")}, ${count(stats.cached)} of them from the cache`;
   return html`<span class="stats num" title=${prompt}>
     ${parts.map((part, index) => html`${index > 0 && html`<span aria-hidden="true"> · </span>`}<span>${part}</span>`)}
   </span>`;

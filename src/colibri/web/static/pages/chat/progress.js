@@ -1,5 +1,5 @@
 // What an answer is waiting for, or how fast it comes.
-import { count, percent, rate, seconds } from "../../lib/format.js";
+import { count, percent, plural, rate, remaining } from "../../lib/format.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { Meter } from "../../ui/parts.js";
 
@@ -8,7 +8,7 @@ export function Progress({ live }) {
   if (phase === "prefill") return html`<${Prefill} ...${progress} />`;
   if (phase === "decoding") {
     const speed = stats.rate === undefined ? "" : `${rate(stats.rate)} tok/s`;
-    return html`<p class="progress num"><span class="beat" aria-hidden="true"></span>${count(live.generated)} tokens ${speed}</p>`;
+    return html`<p class="progress num"><span class="beat" aria-hidden="true"></span>${plural(live.generated, "token")} ${speed}</p>`;
   }
   if (phase === "retrying") return html`<${Retrying} ...${live} />`;
   const says = phase === "waiting" ? "Waiting in the queue" : "Sending";
@@ -16,9 +16,9 @@ export function Progress({ live }) {
 }
 
 function Prefill({ tokens_done: done, tokens_total: total, eta_seconds: eta }) {
-  const left = Number.isFinite(eta) ? `, ${seconds(eta)} left` : "";
+  const left = Number.isFinite(eta) ? `, about ${remaining(eta)} left` : "";
   return html`<div class="progress prefill" role="status">
-    <span class="num">Reading the prompt: ${count(done)} of ${count(total)} tokens (${percent(done / total, 0)})${left}</span>
+    <span class="num">Reading the prompt: ${count(done)} of ${plural(total, "token")} (${percent(done / total, 0)})${left}</span>
     <${Meter} share=${done / total} label="Prompt read" />
   </div>`;
 }

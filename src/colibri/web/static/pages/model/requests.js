@@ -1,5 +1,5 @@
 // What runs and what waits, live.
-import { count, percent, rate, seconds } from "../../lib/format.js";
+import { count, percent, plural, rate, seconds } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { status } from "../../lib/live.js";
 import { Meter } from "../../ui/parts.js";
@@ -11,7 +11,7 @@ export function Requests() {
   const held = running.reduce((sum, each) => sum + each.prompt_tokens + each.new_tokens, 0);
   return html`<section class="card padded" aria-label="Requests">
     <div class="row">
-      <h2>Requests in progress</h2>
+      <h2>Requests</h2>
       <span class="spacer"></span>
       <span class="badge">${count(running.length)} running</span>
       <span class=${`badge ${waiting ? "warn" : ""}`}>${count(waiting)} in the queue</span>
@@ -26,7 +26,7 @@ export function Requests() {
     )}
     ${running.length === 0 && html`<p class="small muted">No request is running.</p>`}
     <div class="row small"><span>context taken</span><span class="spacer"></span>
-      <span class="num">${`${count(held + kept)} of ${count(context)} tokens`}</span>
+      <span class="num">${`${count(held + kept)} of ${plural(context, "token")}`}</span>
     </div>
     <${Meter} share=${(held + kept) / context} label=${`context: ${percent((held + kept) / context, 0)}`} />
     ${kept > 0 && html`<p class="small muted">${`${count(held)} by running requests, ${count(kept)} kept for prompts that begin the same way`}</p>`}
@@ -35,7 +35,7 @@ export function Requests() {
 
 function stage(each) {
   if (each.read_tokens < each.prompt_tokens) {
-    return `reads ${count(each.read_tokens)} of ${count(each.prompt_tokens)} tokens`;
+    return `reads ${count(each.read_tokens)} of ${plural(each.prompt_tokens, "token")}`;
   }
-  return `${count(each.new_tokens)} tokens written, ${rate(each.new_tokens / each.seconds)} tok/s including the prompt`;
+  return `${plural(each.new_tokens, "token")} written, ${rate(each.new_tokens / each.seconds)} tok/s including the prompt`;
 }

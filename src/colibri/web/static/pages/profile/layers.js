@@ -1,5 +1,5 @@
 // A turn's time layer by layer.
-import { count, percent, seconds } from "../../lib/format.js";
+import { percent, plural, seconds } from "../../lib/format.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { getJson } from "../../lib/api.js";
 import { StackedBar } from "./phases.js";
@@ -47,7 +47,7 @@ export function Layers({ turn, stamp }) {
           <span class="small num">${row.layer < 0 ? "outside" : row.layer}</span>
           <${StackedBar} phases=${phases} whole=${whole} label=${name} />
           <span class="small num">${seconds(sums[i])}</span>
-          <span class="small num muted" title=${`${count(hits)} hits, ${count(misses)} misses`}>
+          <span class="small num muted" title=${`${plural(hits, "hit")}, ${plural(misses, "miss", "misses")}`}>
             ${hits + misses ? `${percent(hits / (hits + misses), 0)} hits` : ""}
           </span>
         </div>`;

@@ -1,5 +1,5 @@
 // One step, phase after phase, as it went.
-import { seconds } from "../../lib/format.js";
+import { plural, seconds } from "../../lib/format.js";
 import { html } from "../../lib/html.js";
 import { COLOUR, PHASES } from "./phases.js";
 
@@ -15,7 +15,7 @@ export function StepTimeline({ step }) {
       viewBox="0 0 1000 40"
       preserveAspectRatio="none"
       role="img"
-      aria-label=${`A step of ${seconds(step.seconds)} in ${step.spans.length} phases; in red: waiting for the disk`}
+      aria-label=${`A step of ${seconds(step.seconds)} in ${plural(step.spans.length, "phase")}; in red: waiting for the disk`}
     >
       ${step.spans.map(([phase, layer, begin, wall, , wait], i) => {
         const x = begin * scale;
