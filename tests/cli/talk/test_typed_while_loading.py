@@ -41,6 +41,15 @@ def loading(tmp_path: Path, *flags: str, first: str = "") -> Iterator[tuple[Term
         yield person, go_on
 
 
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5])
+def test_a_ctrl_d_before_anything_else_leaves(seconds: float) -> None:
+    """The terminal still reads by lines then."""
+    with terminal("chat", "--history", "off", "--ram", "2GB") as person:
+        time.sleep(seconds)
+        person.type("\x04")
+        assert person.end() == 0
+
+
 def test_it_waits_for_the_first_prompt_of_a_chat(tmp_path: Path) -> None:
     with loading(tmp_path, "chat", "--history", "off") as (person, go_on):
         person.type("wrong\x7f\x7f\x7f\x7f\x7f/no \x1b[200~one\ntwo")

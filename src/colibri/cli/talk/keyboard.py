@@ -13,6 +13,7 @@ from typing import Any
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 
 from colibri.cli import terminal
 from colibri.cli.echo import LFLAG, suspending
@@ -32,6 +33,7 @@ class Keyboard:
     def silenced(self) -> Iterator[None]:
         """Keys are not echoed and come one by one; those that interrupt or suspend still do."""
         self._found = termios.tcgetattr(self._keys.fileno())
+        self._by_lines = bool(self._found[LFLAG] & termios.ICANON)
         try:
             self._silence()
             yield
@@ -53,7 +55,7 @@ class Keyboard:
             os.close(end)
             reader.join()
             os.close(ended)
-            store_typeahead(self._keys, pressed)
+            store_typeahead(self._keys, self._as_meant(pressed))
 
     def _read(self, pressed: list[KeyPress], ended: int) -> None:
         keys = self._keys.fileno()
@@ -67,6 +69,14 @@ class Keyboard:
             ):  # the terminal is gone, or enough
                 return
             pressed += self._keys.read_keys()
+
+    def _as_meant(self, pressed: list[KeyPress]) -> list[KeyPress]:
+        """A terminal that still read by lines kept an early Ctrl-D as a NUL."""
+        if not self._by_lines:
+            return pressed
+        self._by_lines = False
+        ctrl_d = KeyPress(Keys.ControlD, "\x04")
+        return [ctrl_d if press.key == Keys.ControlAt else press for press in pressed]
 
     def _silence(self) -> None:
         mode: list[Any] = termios.tcgetattr(self._keys.fileno())
