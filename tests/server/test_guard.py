@@ -258,6 +258,14 @@ def test_a_body_too_large_is_taken_in_and_refused(locked: Running, size: int) ->
         assert sock.recv(10) == b""
 
 
+@pytest.mark.parametrize(("size", "status"), [("20001", 413), ("9" * 18, 413), ("15", 100)])
+def test_a_client_that_asks_before_it_sends(locked: Running, size: str, status: int) -> None:
+    head = raw_request("/v1/completions", b"", f"X-Api-Key: {KEY}", "Expect: 100-continue")
+    with locked.connect() as sock:
+        sock.sendall(head.replace(b"Content-Length: 0", f"Content-Length: {size}".encode()))
+        assert sock.recv(12) == f"HTTP/1.1 {status}".encode()
+
+
 def test_a_body_in_pieces_is_bounded_as_well(known: httpx2.Client) -> None:
     pieces = (b"x" * 1000 for _ in range(100))
     headers = {"content-type": "application/json"}

@@ -30,6 +30,7 @@ _DRAINED_BYTES = 64_000_000  # of a body that is too large, so that the client r
 async def read(request: Request, form: type[T], config: ServerConfig) -> T:
     """Raises ApiError."""
     _check_headers(request)
+    _check_promised(request, config.max_body)
     try:
         async with asyncio.timeout(config.body_timeout):
             data = await _bytes(request, config.max_body)
@@ -144,6 +145,22 @@ def _check_headers(request: Request) -> None:
         raise ApiError(415, f"content-encoding {coding[:100]!r}: send the body as it is")
 
 
+def _check_promised(request: Request, limit: int) -> None:
+    """Of a client that asks before it sends: to begin reading would tell it to go on."""
+    asked = request.headers.get("expect", "").lower() == "100-continue"
+    promised = request.headers.get("content-length", "")
+    if asked and promised.isdecimal() and int(promised) > limit:
+        raise _too_large(limit)
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
+        413,
+        f"the body is larger than {limit} bytes, the most that is taken; --max-body raises it",
+        headers={"connection": "close"},
+    )
+
+
 async def _bytes(request: Request, limit: int) -> bytes:
     parts, size = [], 0
     try:
@@ -156,9 +173,5 @@ async def _bytes(request: Request, limit: int) -> bytes:
     except ClientDisconnect:
         raise ApiError(400, "the client left before its request was whole") from None
     if size > limit:
-        raise ApiError(
-            413,
-            f"the body is larger than {limit} bytes, the most that is taken; --max-body raises it",
-            headers={"connection": "close"},
-        )
+        raise _too_large(limit)
     return b"".join(parts)
