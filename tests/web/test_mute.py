@@ -79,6 +79,10 @@ def test_brio_says_it_too_and_asks_nothing(visit: Watched) -> None:
     page.get_by_label("Text of the document").fill("The sky is blue.")
     page.get_by_label("Question", exact=True).fill("Is it red?")
     page.get_by_text("This model does not read text.").wait_for()
+    said, below = page.locator(".notice").bounding_box(), page.locator(".document").bounding_box()
+    assert said
+    assert below
+    assert said["y"] + said["height"] + 8 <= below["y"]
     assert page.get_by_role("button", name="Ask", exact=True).first.is_disabled()
     assert accessibility(page) == []
 

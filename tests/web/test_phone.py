@@ -86,15 +86,16 @@ def test_words_are_for_the_hand_that_is_there(visit: Watched, desk: Watched, nam
     assert "Tap" not in mouse.get_by_role("main").inner_text()
 
 
-def test_what_atlas_searches_for_is_not_cut(visit: Watched) -> None:
-    page = visit.open("/#/atlas")
-    page.get_by_role("searchbox").wait_for()
+@pytest.mark.parametrize(("name", "field"), [("atlas", "searchbox"), ("brio", "textbox")])
+def test_what_a_field_asks_for_is_not_cut(visit: Watched, name: str, field: str) -> None:
+    page = visit.open(f"/#/{name}")
+    page.get_by_role(field).first.wait_for()
     room, words = page.evaluate(
         """() => {
-            const field = document.querySelector('input[type=search]');
+            const field = document.querySelector('main input[placeholder]');
             const style = getComputedStyle(field);
             const pen = document.createElement('canvas').getContext('2d');
-            pen.font = style.font;
+            pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
             const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
             const button = 20; // which clears the field, kept free by the browser
             const room = field.clientWidth - padding - button;

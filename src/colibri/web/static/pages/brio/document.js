@@ -57,7 +57,7 @@ export function Document({ text, name, onChange }) {
     <textarea
       class="document-text"
       aria-label="Text of the document"
-      placeholder=${`Paste a text, or drop a file (${KINDS.join(", ")})`}
+      placeholder=${`Paste a text, or open or drop a file (${KINDS.join(", ")})`}
       spellcheck="false"
       value=${text}
       onInput=${(event) => write(event.currentTarget.value)}

@@ -26,7 +26,7 @@ export function Question({ question, index, answer, running, missing, onChange, 
       <input
         class="input question-text"
         aria-label="Question"
-        placeholder="Ask a question with a fixed set of answers"
+        placeholder="Ask a closed question"
         value=${question.question}
         onInput=${(event) => change({ ...question, question: event.currentTarget.value })}
         onKeyDown=${ask}
