@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from colibri.errors import GrammarError
+from colibri.grammar.bounds import beyond
 from colibri.grammar.regex import check_repeats
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
@@ -132,6 +133,8 @@ def _problem(keyword: str, value: Any, schema: Mapping[str, Any], at: str) -> st
         return f"{value!r}; a whole number, not below 0, expected"
     if keyword in _NUMBERS and (not isinstance(value, int | float) or isinstance(value, bool)):
         return f"{value!r}; a number expected"
+    if beyond(keyword, value):
+        return "so far from zero (9e17) bounds are not followed"
     return None
 
 

@@ -10,6 +10,8 @@ _MEANING = (
     ("fuel", "too complex: larger repetitions or more alternatives than can be compiled"),
     ("too many expressions", "too complex: repetitions within repetitions"),
     ("too big", "too large"),
+    ("too many digits", "'multipleOf' has more digits than can be followed"),
+    ("number of nested parenthe", "a bound has more zeros after the point than can be followed"),
     ("Too many items", "too complex: more repetitions or alternatives than can be followed"),
     ("items; max is", "too complex: more alternatives at one place than can be followed"),
     (

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any, NoReturn, TypeVar
 
 from colibri.errors import GrammarError
+from colibri.grammar.bounds import narrow_bounds
 from colibri.grammar.chains import check_chains, has_finite_value
 from colibri.grammar.formats import narrow_formats
 from colibri.grammar.keywords import check_keywords, subschemas
@@ -31,9 +32,11 @@ def read_schema(text: str) -> Schema:
 
 
 def narrowed(schema: AnySchema) -> AnySchema:
-    """A checked schema as it is compiled: see formats.py. A copy."""
+    """A checked schema as it is compiled: see formats.py and bounds.py. A copy."""
     copy = deepcopy(schema)
-    narrow_formats(node for _, node in _walk(copy, "", 0))
+    nodes = [node for _, node in _walk(copy, "", 0)]
+    narrow_bounds(nodes)
+    narrow_formats(nodes)
     return copy
 
 
