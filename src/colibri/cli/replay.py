@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
 from colibri.cli.grouping import Grouped
 from colibri.cli.types import Number
+from colibri.config.choices import CacheScope, PolicyName
 from colibri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from colibri.experts.cache.pools import Scope
     from colibri.lab.replay.outcome import Outcome
 
 _FILE = click.Path(path_type=Path)
@@ -30,7 +30,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--policy",
-    default="auto,lru,slru,lfru,s3fifo,tglru,belady",
+    default=",".join([*get_args(PolicyName), "belady"]),
     show_default=True,
     metavar="NAME,...",
     help="Cache policies; belady is the optimum, which knows the future.",
@@ -107,12 +107,12 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
-def _scopes(text: str) -> list[Scope]:
+def _scopes(text: str) -> list[CacheScope]:
     names = _names(text)
     for name in names:
         if name not in ("layer", "global"):
             raise ConfigError(f"--scope {name!r} is unknown; there is: layer, global")
-    return cast("list[Scope]", names)
+    return cast("list[CacheScope]", names)
 
 
 def _show(outcome: Outcome, json_file: Path | None, png: Path | None, html: Path | None) -> None:

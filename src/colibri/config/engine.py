@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
+from colibri.config.choices import (
+    Activations,
+    AutoOnOff,
+    CacheBits,
+    CacheScope,
+    CpuPath,
+    EmbedBits,
+    Lookahead,
+    OnOff,
+    PolicyName,
+    TrunkBits,
+)
 from colibri.config.server import SERVER_BY_FIELD
 from colibri.config.servicelinks import service_links, warning_of
 from colibri.config.settings import BY_FIELD, OTHER_VARIABLES
@@ -16,17 +28,6 @@ from colibri.config.sizes import shown
 from colibri.config.sources import gather, near
 from colibri.config.upstream import known_names
 from colibri.errors import ConfigError
-
-TrunkBits = Literal["auto", "source", 8, 4]
-EmbedBits = Literal[8, 4, 32]
-Activations = Literal["int8x2", "int8"]
-CpuPath = Literal["auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"]
-Direct = Literal["auto", "on", "off"]
-Numa = Literal["auto", "on", "off"]
-Lookahead = Literal["off", "auto", 1, 2, 3, 4, 5, 6, 7, 8]
-Policy = Literal["auto", "lru", "slru", "lfru", "s3fifo", "tglru"]
-CacheScope = Literal["layer", "global"]
-CacheBits = Literal["stored", 3]
 
 
 class EngineSettings(TypedDict, total=False):
@@ -42,17 +43,17 @@ class EngineSettings(TypedDict, total=False):
     cache_share: int
     cache_bits: CacheBits
     cache_scope: CacheScope
-    policy: Policy
+    policy: PolicyName
     pin: str
     usage: str
     usage_half_life: int
     threads: int | None
     cpu: CpuPath
-    numa: Numa
+    numa: AutoOnOff
     readers: int | Literal["auto"]
-    direct: Direct
+    direct: AutoOnOff
     lookahead: Lookahead
-    verify_reads: Literal["on", "off"]
+    verify_reads: OnOff
     model_dirs: tuple[str, ...]
     mirror: tuple[str, ...]
     disk_weights: tuple[float, ...] | Literal["auto"]
@@ -61,7 +62,7 @@ class EngineSettings(TypedDict, total=False):
     expert_top_p: float | None
     approx_check: int | Literal["auto", "off"]
     trace: str | None
-    trace_logits: Literal["on", "off"]
+    trace_logits: OnOff
     prefix_cache: int | Literal["auto"]
     max_queue: int
     stall_timeout: int
@@ -83,17 +84,17 @@ class EngineConfig:
     cache_share: int = 100
     cache_bits: CacheBits = "stored"
     cache_scope: CacheScope = "layer"
-    policy: Policy = "auto"
+    policy: PolicyName = "auto"
     pin: str = "auto"
     usage: str = "auto"
     usage_half_life: int = 50_000
     threads: int | None = None
     cpu: CpuPath = "auto"
-    numa: Numa = "auto"
+    numa: AutoOnOff = "auto"
     readers: int | Literal["auto"] = 4
-    direct: Direct = "auto"
+    direct: AutoOnOff = "auto"
     lookahead: Lookahead = "auto"
-    verify_reads: Literal["on", "off"] = "off"
+    verify_reads: OnOff = "off"
     model_dirs: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     disk_weights: tuple[float, ...] | Literal["auto"] = "auto"
@@ -102,7 +103,7 @@ class EngineConfig:
     expert_top_p: float | None = None
     approx_check: int | Literal["auto", "off"] = "auto"
     trace: str | None = None
-    trace_logits: Literal["on", "off"] = "off"
+    trace_logits: OnOff = "off"
     prefix_cache: int | Literal["auto"] = "auto"
     max_queue: int = 32
     stall_timeout: int = 300  # seconds

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
+from colibri.config.choices import OnOff
 from colibri.config.settings import BY_FIELD, Setting
-from colibri.config.settings.forms import choice, parts, whole
+from colibri.config.settings.forms import parts, whole
 from colibri.config.sizes import parse_bytes, shown
 from colibri.config.sources import gather
 from colibri.errors import ConfigError
@@ -122,11 +123,10 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
         "Seconds of silence in a stream after which a comment shows that the server lives.",
         whole(1, 3600),
     ),
-    Setting(
+    Setting.choosing(
         "log_prompts",
-        "on or off",
+        OnOff,
         "Write prompts and answers to the log as well.",
-        choice("on", "off"),
     ),
 )
 SERVER_BY_FIELD = {setting.field: setting for setting in SERVER_SETTINGS}

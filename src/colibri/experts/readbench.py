@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
+from colibri.config.choices import AutoOnOff
 from colibri.container.layerexperts import LayerExperts
 from colibri.experts.base import Multipliers, ReadFunction
 from colibri.experts.cache.arena import Arena
-from colibri.experts.reads.files import DirectMode
 from colibri.experts.reads.job import Job
 from colibri.experts.reads.loader import Loader
 from colibri.experts.reads.sources import Sources
@@ -31,14 +31,14 @@ _LAYERS = 4  # measured on: each is a file to open
 @dataclass(frozen=True)
 class Choice:
     readers: int = DEFAULT_READERS
-    direct: DirectMode = "auto"
+    direct: AutoOnOff = "auto"
 
 
 def choose(
     layers: Sequence[LayerExperts],
     slots: Sequence[memoryview],
     read: ReadFunction | None,
-    direct: DirectMode,
+    direct: AutoOnOff,
     seconds: float = SECONDS,
 ) -> Choice:
     """slots: memory to read into, each large enough for any expert of the layers."""
@@ -110,7 +110,7 @@ class Bench:
         """Whether there is anything to read."""
         return self._any
 
-    def rate(self, readers: int, direct: DirectMode) -> float | None:
+    def rate(self, readers: int, direct: AutoOnOff) -> float | None:
         """Bytes a second; None if a read failed, or did not go the way that was asked for."""
         return self._rate(Loader(readers, self._read, direct), readers, direct == "auto")
 

@@ -7,9 +7,8 @@ layers share do. Nothing of the cache proper changes by it, and nothing counts a
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from colibri.config.choices import AutoOnOff, CacheBits
 from colibri.container.layerexperts import LayerExperts
-from colibri.experts.cache.narrow import CacheBits
-from colibri.experts.reads.files import DirectMode
 from colibri.experts.streamed import StreamedExperts
 
 SLOTS = 4  # of each size: reads go on while one is multiplied
@@ -39,7 +38,7 @@ def stored_experts(
     planes: int,
     pair_buffer_bytes: int,
     verify: bool,
-    direct: DirectMode,
+    direct: AutoOnOff,
     cancelled: Callable[[], bool],
 ) -> StreamedExperts:
     """beside: the executor with fewer bits, whose drives and readers these are read like."""

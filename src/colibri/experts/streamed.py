@@ -14,22 +14,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.config.choices import AutoOnOff, CacheBits, CacheScope
 from colibri.container.layerexperts import LayerExperts
 from colibri.errors import ConfigError
 from colibri.experts.ahead import ReadsAhead
 from colibri.experts.arithmetic import Multiplier
 from colibri.experts.base import DriveStats, ExpertStats, Floats, Guess, Ids, ReadFunction
-from colibri.experts.cache.narrow import CacheBits, buffers_of, kept
-from colibri.experts.cache.pools import (
-    Scope,
-    make_arena,
-    make_caches,
-    resize,
-    shrink,
-    slots_by_layer,
-)
+from colibri.experts.cache.narrow import buffers_of, kept
+from colibri.experts.cache.pools import make_arena, make_caches, resize, shrink, slots_by_layer
 from colibri.experts.readbench import DEFAULT_READERS, Choice, choose, room
-from colibri.experts.reads.files import DirectMode
 from colibri.experts.reads.loader import Loader
 from colibri.experts.reads.sources import Drive
 from colibri.experts.stage import LayerStage
@@ -54,7 +47,7 @@ class StreamedExperts:
     than a layer's experts is no more. In the global scope layers whose slots have one size have
     theirs in common, at least 1 together. planes: int8 activation planes of packed layers.
     readers: reader threads; "auto" measures how many, unless all experts fit.
-    policy, scope: what is given up for what, as in colibri.experts.cache.policies and Scope.
+    policy, scope: what is given up for what, as in colibri.experts.cache.policies and CacheScope.
     cache_bits: what is kept of each expert; at 3 reads go through buffers, as narrow says.
     pair_buffer_bytes: up to this size outputs are kept pair by pair.
     verify: check each record's checksum as it lands. direct: as for ExpertFiles.
@@ -71,11 +64,11 @@ class StreamedExperts:
         planes: int = 2,
         readers: int | Literal["auto"] = DEFAULT_READERS,
         policy: str = "lru",
-        scope: Scope = "layer",
+        scope: CacheScope = "layer",
         cache_bits: CacheBits = "stored",
         pair_buffer_bytes: int = 64_000_000,
         verify: bool = False,
-        direct: DirectMode = "auto",
+        direct: AutoOnOff = "auto",
         drives: Sequence[Drive] = (),
         disk_weights: Weights = "auto",
         cancelled: Callable[[], bool] = lambda: False,

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
+from colibri.config.choices import AutoOnOff
 from colibri.errors import ConfigError
 
 logger = logging.getLogger("colibri")
@@ -25,8 +25,6 @@ DEFAULT, INTERLEAVE = 0, 3  # of linux/mempolicy.h
 _SET = {"x86_64": 238, "aarch64": 237}  # set_mempolicy
 _GET = {"x86_64": 239, "aarch64": 236}  # get_mempolicy
 _LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
-
-Mode = Literal["auto", "on", "off"]
 
 
 def memory_nodes(root: Path = Path("/")) -> tuple[int, ...]:
@@ -61,7 +59,7 @@ class Policies:
 
 @contextmanager
 def spread(
-    mode: Mode, root: Path = Path("/"), policies: Policies | None = None
+    mode: AutoOnOff, root: Path = Path("/"), policies: Policies | None = None
 ) -> Iterator[tuple[int, ...]]:
     """Memory that this thread, and those that it starts meanwhile, touch first is interleaved over
     the nodes given; none: it is not. Threads started meanwhile keep that.
@@ -80,7 +78,7 @@ def spread(
         policies.set(DEFAULT, ())
 
 
-def _begun(mode: Mode, nodes: Sequence[int], policies: Policies) -> bool:
+def _begun(mode: AutoOnOff, nodes: Sequence[int], policies: Policies) -> bool:
     if len(nodes) < 2:
         if mode == "on":
             logger.warning("--numa on: this machine has one memory node, nothing to spread over")

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.config.choices import EmbedBits, StoredBits
 from colibri.container.reader import Container
 from colibri.container.trunk import load_embedding, load_matrix, load_vector
 from colibri.experts.base import ExpertExecutor
@@ -23,8 +24,6 @@ from colibri.layers.norm import LayerNorm, RMSNorm
 from colibri.routing.base import Router, RouterFactory, own_router
 
 F32 = NDArray[np.float32]
-TrunkBits = Literal["source", 8, 4]
-EmbedBits = Literal[8, 4, 32]
 
 # What is packed leaves the disk idle, and one read at a time does too. Each holds a piece of 2 MB.
 _THREADS = 4
@@ -34,7 +33,7 @@ class TrunkLoader:
     def __init__(
         self,
         container: Container,
-        trunk_bits: TrunkBits,
+        trunk_bits: StoredBits,
         embed_bits: EmbedBits,
         planes: int,
         make_router: RouterFactory = own_router,

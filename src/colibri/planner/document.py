@@ -2,12 +2,12 @@
 
 import msgspec
 
+from colibri.config.choices import EmbedBits, StoredBits
 from colibri.container.jsonfile import encode_json
 from colibri.planner.advice import Advice
 from colibri.planner.budget import Machine
 from colibri.planner.forecast import Bottleneck, Forecast, Rates
 from colibri.planner.plan import Plan
-from colibri.planner.trunk import EmbedBits, TrunkBits
 
 VERSION = 1
 
@@ -88,7 +88,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     pin_bytes: int  # of the experts' item, at most
     context: int
     prefill_chunk: int
-    trunk_bits: TrunkBits
+    trunk_bits: StoredBits
     embed_bits: EmbedBits
     experts_per_token: int
     layers: list[LayerEntry]

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from colibri.config.choices import CacheBits
 from colibri.container.layerexperts import main_layers
 from colibri.container.spec import body_bytes, record_bytes
 from colibri.container.trunkinfo import TrunkInfo
 from colibri.container.weights import WeightMap
-from colibri.experts.cache.narrow import CacheBits, narrow_bytes, narrow_layout
+from colibri.experts.cache.narrow import narrow_bytes, narrow_layout
 from colibri.formats.packed import PackedFormat
 from colibri.kernels.moe import ExpertLayout
 

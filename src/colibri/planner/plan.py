@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from colibri.config import EngineConfig
+from colibri.config.choices import CacheBits, EmbedBits, StoredBits
 from colibri.errors import CapacityError, ConfigError
-from colibri.experts.cache.narrow import CacheBits, buffer_count
+from colibri.experts.cache.narrow import buffer_count
 from colibri.experts.cache.policies.auto import ratio, resolve
 from colibri.experts.stored import checks_stored_bits, shared_bytes
 from colibri.experts.usage.pins import CachedLayer, pin_limits
 from colibri.models.family import Sizes
 from colibri.planner.budget import MB, Machine, resolve_budget
 from colibri.planner.model import LayerSizes, Model, kept_layers, streamed_layers
-from colibri.planner.trunk import EmbedBits, TrunkBits, bits_text, trunk_of
+from colibri.planner.trunk import bits_text, trunk_of
 from colibri.text.tokenizermemory import NO_TOKENIZER, TokenizerMemory
 from colibri.words import count
 
@@ -64,7 +65,7 @@ class Plan:
     experts_per_layer: Mapping[int, int]
     experts_per_token: int  # of a layer
     layer_trunk_bytes: Mapping[int, int]
-    trunk_bits: TrunkBits
+    trunk_bits: StoredBits
     embed_bits: EmbedBits
     budget_reason: str = ""
     policy: str = "lru"  # of the cache

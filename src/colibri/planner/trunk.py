@@ -5,14 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from colibri.config import EngineConfig
+from colibri.config.choices import EmbedBits, StoredBits
 from colibri.config.routers import parse_router
 from colibri.container.trunk import matrix_bytes
 from colibri.errors import ConfigError
 from colibri.formats.packed import INT8
 from colibri.planner.model import Model, streamed_layers
-
-TrunkBits = Literal["source", 8, 4]
-EmbedBits = Literal[8, 4, 32]
 
 TRUNK_8BIT_LIMIT = 12_000_000_000  # above it the default goes to 4 bits
 
@@ -21,7 +19,7 @@ TRUNK_8BIT_LIMIT = 12_000_000_000  # above it the default goes to 4 bits
 class Trunk:
     """Bytes in memory."""
 
-    bits: TrunkBits
+    bits: StoredBits
     embed_bits: EmbedBits
     layers: Mapping[int, int]
     outer_bytes: int  # last norm and its like
@@ -64,11 +62,11 @@ def _at_bits(config: EngineConfig, model: Model) -> Trunk:
     return at_8 if at_8.nbytes <= TRUNK_8BIT_LIMIT else _sized(model, 4, embed_bits)
 
 
-def bits_text(bits: TrunkBits | EmbedBits) -> str:
+def bits_text(bits: StoredBits | EmbedBits) -> str:
     return "the source's precision" if bits in ("source", 32) else f"{bits} bits"
 
 
-def _kept(part: str, asked: TrunkBits | EmbedBits, stored: Literal[8, 4]) -> Literal[8, 4]:
+def _kept(part: str, asked: StoredBits | EmbedBits, stored: Literal[8, 4]) -> Literal[8, 4]:
     """What is stored packed stays as it is: fewer bits are not made of it, more cannot be."""
     if asked in ("source", 32) or int(asked) > stored:
         raise ConfigError(
@@ -78,7 +76,7 @@ def _kept(part: str, asked: TrunkBits | EmbedBits, stored: Literal[8, 4]) -> Lit
     return stored
 
 
-def _sized(model: Model, bits: TrunkBits, embed_bits: EmbedBits) -> Trunk:
+def _sized(model: Model, bits: StoredBits, embed_bits: EmbedBits) -> Trunk:
     layers: dict[int, int] = {}
     outer = head = embedding = 0
     for name in model.weights.required:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from colibri.config.settings.forms import auto_off_or_path, choice, pin, whole
+from colibri.config.choices import CacheBits, CacheScope, PolicyName
+from colibri.config.settings.forms import auto_off_or_path, pin, whole
 from colibri.config.settings.setting import Setting, Upstream
 from colibri.config.settings.translations import pin_gigabytes, same
 
@@ -20,23 +21,20 @@ ROWS: tuple[Setting, ...] = (
         "Percent of the possible expert slots to use; less is faster if the system caches well.",
         whole(1, 100),
     ),
-    Setting(
+    Setting.choosing(
         "cache_bits",
-        "stored or 3",
+        CacheBits,
         "Bits a weight in the expert cache; 3: the same memory holds more experts (lossy).",
-        choice("stored", 3),
     ),
-    Setting(
+    Setting.choosing(
         "cache_scope",
-        "layer or global",
+        CacheScope,
         "Whether each layer has expert slots of its own, or all layers share them.",
-        choice("layer", "global"),
     ),
-    Setting(
+    Setting.choosing(
         "policy",
-        "auto, lru, slru, lfru, s3fifo or tglru",
+        PolicyName,
         "Which cached expert makes room for another; auto: the one that replays found best, lfru.",
-        choice("auto", "lru", "slru", "lfru", "s3fifo", "tglru"),
     ),
     Setting(
         "pin",

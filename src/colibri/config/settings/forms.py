@@ -6,8 +6,9 @@ import math
 import os
 import re
 from collections.abc import Callable
-from typing import cast
+from typing import cast, get_args
 
+from colibri.config.choices import AutoOnOff
 from colibri.config.sizes import LARGEST_BYTES, bad_size, parse_bytes, shown
 from colibri.errors import ConfigError
 
@@ -137,7 +138,7 @@ def choice(*choices: str | int) -> Callable[[object], str | int]:
 def numa(value: object) -> str:
     """COLI_NUMA is 1 or 0 for users of the C engine."""
     words = {"1": "on", "0": "off"}
-    return str(choice("auto", "on", "off")(words.get(str(value).strip(), value)))
+    return str(choice(*get_args(AutoOnOff))(words.get(str(value).strip(), value)))
 
 
 def share(value: object) -> float:

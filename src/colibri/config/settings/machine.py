@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from colibri.config.choices import AutoOnOff, CpuPath, Lookahead, OnOff
 from colibri.config.settings.forms import auto_or, choice, numa, paths, weights, whole
 from colibri.config.settings.setting import Setting, Upstream
 from colibri.config.settings.translations import on_off, pilot, same
@@ -13,11 +16,10 @@ ROWS: tuple[Setting, ...] = (
         "Threads for arithmetic; default: the physical cores that may be used.",
         whole(1, 1024),
     ),
-    Setting(
+    Setting.choosing(
         "cpu",
-        "auto, scalar, avx2, avxvnni, avx512vnni, neon_dotprod or neon_i8mm",
+        CpuPath,
         "Instruction set of the arithmetic; every one gives the same bits.",
-        choice("auto", "scalar", "avx2", "avxvnni", "avx512vnni", "neon_dotprod", "neon_i8mm"),
     ),
     Setting(
         "numa",
@@ -31,11 +33,10 @@ ROWS: tuple[Setting, ...] = (
         "Threads that read experts from disk; auto measures how many, and whether --direct helps.",
         auto_or(whole(1, 256)),
     ),
-    Setting(
+    Setting.choosing(
         "direct",
-        "auto, on or off",
+        AutoOnOff,
         "Read experts past the page cache (O_DIRECT).",
-        choice("auto", "on", "off"),
         Upstream("DIRECT", on_off, "1 or 0"),
     ),
     Setting(
@@ -43,14 +44,13 @@ ROWS: tuple[Setting, ...] = (
         "off, auto or 1 to 8",
         "How many layers ahead to predict and prefetch experts; auto: one, while it measurably "
         "helps.",
-        choice("off", "auto", *range(1, 9)),
+        choice(*get_args(Lookahead)),
         Upstream("PILOT", pilot, "0 (off) or a number of layers"),
     ),
-    Setting(
+    Setting.choosing(
         "verify_reads",
-        "on or off",
+        OnOff,
         "Check the checksum of each expert as it is read; converted models have them.",
-        choice("on", "off"),
     ),
     Setting(
         "model_dirs",

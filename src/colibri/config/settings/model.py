@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from colibri.config.settings.forms import auto_off_or_path, choice, memory, path, whole
+from colibri.config.choices import Activations, EmbedBits, TrunkBits
+from colibri.config.settings.forms import auto_off_or_path, memory, path, whole
 from colibri.config.settings.setting import Setting, Upstream
 from colibri.config.settings.translations import gigabytes, same
 
@@ -34,23 +35,20 @@ ROWS: tuple[Setting, ...] = (
         "Prompt tokens computed together; default: as many as the budget allows.",
         whole(1, 1_000_000),
     ),
-    Setting(
+    Setting.choosing(
         "trunk_bits",
-        "auto, source, 8 or 4",
+        TrunkBits,
         "Precision of all weights that are not routed experts.",
-        choice("auto", "source", 8, 4),
     ),
-    Setting(
+    Setting.choosing(
         "embed_bits",
-        "8, 4 or 32",
+        EmbedBits,
         "Precision of the embedding rows; 32 is exact.",
-        choice(8, 4, 32),
     ),
-    Setting(
+    Setting.choosing(
         "activations",
-        "int8x2 or int8",
+        Activations,
         "Precision of activations against packed weights: two int8 planes, or one (lossy).",
-        choice("int8x2", "int8"),
     ),
     Setting(
         "profile",

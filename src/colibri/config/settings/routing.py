@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from colibri.config.choices import OnOff
 from colibri.config.routers import ROUTER_FORM, router_text
-from colibri.config.settings.forms import auto_off_or, choice, path, share, whole
+from colibri.config.settings.forms import auto_off_or, path, share, whole
 from colibri.config.settings.setting import Setting
 
 ROWS: tuple[Setting, ...] = (
@@ -39,10 +40,9 @@ ROWS: tuple[Setting, ...] = (
         path,
         names_files=True,
     ),
-    Setting(
+    Setting.choosing(
         "trace_logits",
-        "on or off",
+        OnOff,
         "With --trace: record the routers' logits too.",
-        choice("on", "off"),
     ),
 )

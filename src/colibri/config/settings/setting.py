@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from colibri.config.settings.forms import choice
 from colibri.errors import ConfigError
+from colibri.words import either
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,14 @@ class Setting:
     parse: Callable[[object], Any]
     upstream: Upstream | None = None
     names_files: bool = False  # it has a path, or several
+
+    @classmethod
+    def choosing(
+        cls, field: str, names: Any, help: str, upstream: Upstream | None = None
+    ) -> Setting:
+        """One of a Literal's names (choices.py)."""
+        choices = get_args(names)
+        return cls(field, either([str(name) for name in choices]), help, choice(*choices), upstream)
 
     @property
     def flag(self) -> str:

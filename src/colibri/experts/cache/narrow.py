@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from colibri.config.choices import CacheBits
 from colibri.container.layerexperts import LayerExperts
 from colibri.container.spec import align, body_bytes, down_offset
 from colibri.errors import ConfigError
@@ -18,7 +19,6 @@ from colibri.experts.cache.arena import Arena
 from colibri.formats.packed import INT3, SCHEMES, PackedFormat, narrow_expert
 from colibri.kernels.moe import ExpertLayout
 
-CacheBits = Literal["stored", 3]
 _MOST_BUFFERS = 16  # reads that may be on their way at a time, if --readers auto wants them
 
 

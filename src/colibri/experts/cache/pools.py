@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal
 
+from colibri.config.choices import CacheScope
 from colibri.errors import ConfigError
 from colibri.experts.cache.arena import Arena
 from colibri.experts.cache.layer import LayerCache
@@ -12,7 +12,6 @@ from colibri.experts.cache.policies import make_policy
 from colibri.experts.cache.pool import SlotPool
 
 # Whether a layer keeps its slots, or gives them up to any other layer with slots of their size.
-Scope = Literal["layer", "global"]
 Take = Callable[[int, int], list[int]]  # slots of a size, so many
 
 
@@ -21,7 +20,7 @@ def make_caches(
     sizes: Mapping[int, int],
     slots: Mapping[int, int],
     policy: str,
-    scope: Scope,
+    scope: CacheScope,
     take: Take,
 ) -> dict[int, LayerCache]:
     """experts, sizes, slots: by layer, how many, bytes of a slot, how many.
@@ -37,7 +36,7 @@ def make_caches(
 
 
 def slots_by_layer(
-    layers: Mapping[int, Kept], slots_per_layer: Mapping[int, int] | int, scope: Scope
+    layers: Mapping[int, Kept], slots_per_layer: Mapping[int, int] | int, scope: CacheScope
 ) -> dict[int, int]:
     """At most as many as a layer has experts. Raises ConfigError for less than one, which in the
     global scope any layer of the same slots may have for the others."""
@@ -96,7 +95,7 @@ def shrink(
     return taken - sum((pool.capacity - len(pool.free)) * size for pool, size in sizes.items())
 
 
-def _groups(sizes: Mapping[int, int], scope: Scope) -> list[list[int]]:
+def _groups(sizes: Mapping[int, int], scope: CacheScope) -> list[list[int]]:
     """The layers that share a pool."""
     if scope == "layer":
         return [[n] for n in sizes]

@@ -5,14 +5,12 @@ import mmap
 import os
 import threading
 from pathlib import Path
-from typing import Literal
 
+from colibri.config.choices import AutoOnOff
 from colibri.container.layerexperts import Span
 from colibri.container.retry import described, retried
 from colibri.errors import ReadError
 from colibri.experts.base import PAGE
-
-DirectMode = Literal["auto", "on", "off"]
 
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -21,7 +19,7 @@ _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 class ExpertFile:
     """One file, opened for direct reads if possible, and for buffered ones when needed."""
 
-    def __init__(self, path: Path, direct: DirectMode) -> None:
+    def __init__(self, path: Path, direct: AutoOnOff) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._buffered: int | None = None
@@ -70,8 +68,8 @@ class ExpertFiles:
     direct: "auto" reads past the page cache where that works, "off" never, "on" or not at all.
     """
 
-    def __init__(self, direct: DirectMode = "auto") -> None:
-        self._mode: DirectMode = direct
+    def __init__(self, direct: AutoOnOff = "auto") -> None:
+        self._mode: AutoOnOff = direct
         self._lock = threading.Lock()
         self._files: dict[Path, ExpertFile] = {}
 
@@ -96,7 +94,7 @@ class ExpertFiles:
             self._files.clear()
 
 
-def _open(path: Path, direct: DirectMode) -> ExpertFile:
+def _open(path: Path, direct: AutoOnOff) -> ExpertFile:
     try:
         return retried(lambda: ExpertFile(path, direct))
     except OSError as error:

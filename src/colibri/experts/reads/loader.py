@@ -3,9 +3,10 @@
 from collections.abc import Collection, Sequence
 
 from colibri._native import Bell
+from colibri.config.choices import AutoOnOff
 from colibri.experts.base import ReadFunction
 from colibri.experts.reads.buffered import BufferedReaders
-from colibri.experts.reads.files import DirectMode, ExpertFiles
+from colibri.experts.reads.files import ExpertFiles
 from colibri.experts.reads.job import Job, Readers, check
 from colibri.experts.reads.native import NativeReaders
 from colibri.experts.reads.sources import Sources
@@ -25,7 +26,7 @@ class Loader:
         self,
         readers: int,
         read: ReadFunction | None = None,
-        direct: DirectMode = "auto",
+        direct: AutoOnOff = "auto",
         sources: Sources | None = None,
         buffers: Sequence[memoryview] = (),
     ) -> None:

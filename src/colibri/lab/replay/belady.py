@@ -10,8 +10,8 @@ import heapq
 from array import array
 from collections.abc import Mapping, Sequence
 
+from colibri.config.choices import CacheScope
 from colibri.experts.base import LAYER_KEYS
-from colibri.experts.cache.pools import Scope
 from colibri.lab.replay.caches import Counts, Tally
 from colibri.lab.replay.demands import Demand
 from colibri.routing.trace import LayerFacts
@@ -22,7 +22,7 @@ _NEVER = 1 << 62
 class Belady:
     """Takes all demands first; counts those from `count_from` (a number of demands) on."""
 
-    def __init__(self, layers: Sequence[LayerFacts], scope: Scope) -> None:
+    def __init__(self, layers: Sequence[LayerFacts], scope: CacheScope) -> None:
         self._facts = {n.layer: n for n in layers}
         self._scope = scope
         self._keys = array("Q")  # of all demands, one after the other

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from colibri.config.choices import CacheScope
 from colibri.experts.admission import Admission
 from colibri.experts.cache.layer import LayerCache
-from colibri.experts.cache.pools import Scope, make_caches
+from colibri.experts.cache.pools import make_caches
 from colibri.lab.replay.demands import Demand
 from colibri.routing.trace import LayerFacts
 
@@ -48,7 +49,7 @@ class CacheReplay:
     """The caches of all layers, of so many slots each. Raises ConfigError for a policy."""
 
     def __init__(
-        self, layers: Sequence[LayerFacts], slots: Mapping[int, int], policy: str, scope: Scope
+        self, layers: Sequence[LayerFacts], slots: Mapping[int, int], policy: str, scope: CacheScope
     ) -> None:
         self._bytes = {n.layer: n.expert_bytes for n in layers}
         self._caches = make_caches(

@@ -9,10 +9,10 @@ from itertools import chain, pairwise, product
 
 import numpy as np
 
+from colibri.config.choices import CacheScope
 from colibri.errors import ConfigError
 from colibri.experts.cache.policies import POLICIES
 from colibri.experts.cache.policies.auto import ratio, resolve
-from colibri.experts.cache.pools import Scope
 from colibri.lab.replay.belady import Belady
 from colibri.lab.replay.caches import CacheReplay
 from colibri.lab.replay.capacity import Capacity, pins_by_layer
@@ -35,7 +35,7 @@ class Wanted:
 
     capacities: Sequence[Capacity]
     policies: Sequence[str]
-    scopes: Sequence[Scope] = ("layer",)
+    scopes: Sequence[CacheScope] = ("layer",)
     pin: str | None = None
     pin_from: float = 0.25
     lookahead: float | None = None
@@ -92,7 +92,7 @@ class _Cache:
     """One combination of the table."""
 
     def __init__(
-        self, layers: Sequence[LayerFacts], capacity: Capacity, policy: str, scope: Scope
+        self, layers: Sequence[LayerFacts], capacity: Capacity, policy: str, scope: CacheScope
     ) -> None:
         self._layers, self._capacity = layers, capacity
         slots = capacity.slots(layers)

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from colibri.experts.cache.policies import POLICIES
 from colibri.lab.tune.trial import Sample
 
 READERS = (1, 2, 4, 8, 16)
 CACHE_SHARES = (75, 50)  # percent of the plan's slots: the page cache may use the rest better
-POLICIES = ("lru", "slru", "lfru", "s3fifo", "tglru")
 LOOKAHEAD = ("off", "auto", 1, 2)
 
 
@@ -31,7 +31,7 @@ def knobs(cores: int, cpus: int) -> tuple[Knob, ...]:
         Knob("direct", ("on", "off")),
         Knob("readers", READERS),
         Knob("cache_share", CACHE_SHARES),
-        Knob("policy", POLICIES),
+        Knob("policy", tuple(POLICIES)),
         Knob("lookahead", LOOKAHEAD),
     )
 

@@ -1,16 +1,27 @@
 """What holds for every policy, and what each is for."""
 
+from pathlib import Path
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from colibri.config.choices import PolicyName
 from colibri.experts.cache.policies import POLICIES, make_policy
 
 KEYS = 8
 key = st.integers(0, KEYS - 1)
 NAMES = pytest.mark.parametrize("name", POLICIES)
+
+
+def test_the_setting_offers_every_policy_and_the_page_describes_it() -> None:
+    assert get_args(PolicyName) == ("auto", *POLICIES)
+    page = (Path(__file__).parents[4] / "docs/cache.md").read_text("utf-8")
+    for name in get_args(PolicyName):
+        assert f"\n| `{name}` | " in page
 
 
 def anything(key):
