@@ -22,6 +22,7 @@ from colibri.config import (
     default_file,
     unknown_variables,
 )
+from colibri.config.sampling import NUMBERS
 from colibri.config.upstream import notices, sampling_from, taken
 from colibri.errors import ConfigError
 
@@ -34,16 +35,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _NUMBER = Number()
 
 # Field of SamplingParams, type of its flag, help. What is not given stays the model's default.
-SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = (
-    ("max_tokens", click.INT, "Longest answer, in tokens; default: the model's, else 256."),
-    ("temperature", _NUMBER, "0 (always the likeliest token) to 2; default: the model's, else 1."),
-    ("top_k", click.INT, "Sample from the k likeliest tokens; 0: all."),
-    ("top_p", _NUMBER, "Sample from the likeliest tokens that hold this share."),
-    ("min_p", _NUMBER, "Leave out tokens less likely than this share of the likeliest."),
-    ("repetition_penalty", _NUMBER, "Above 1: tokens already there become less likely."),
-    ("presence_penalty", _NUMBER, "Taken from the logit of a token already generated."),
-    ("frequency_penalty", _NUMBER, "The same, once for each time it was generated."),
-    ("seed", click.INT, "The same seed gives the same text."),
+SAMPLING: tuple[tuple[str, click.ParamType[Any], str], ...] = tuple(
+    (number.name, click.INT if number.whole else _NUMBER, number.help)
+    for number in NUMBERS
+    if number.help is not None
 )
 _LONGEST = (
     "Longest answer, in tokens; default: the model's, else a quarter of the context (of "

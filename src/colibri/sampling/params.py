@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from colibri.config.sampling import BIAS, NUMBER_BY_NAME, NUMBERS, TOKEN_ID, SamplingNumber
 from colibri.errors import ConfigError
 from colibri.grammar.structure import Structure
 
@@ -50,10 +51,8 @@ class SamplingParams:
     """What the answer, after any reasoning, must look like."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _RANGES.items():
-            _check_number(name, getattr(self, name), low, high)
-        for name, (least, most) in _INT_RANGES.items():
-            _check_int(name, getattr(self, name), least, most, none=name in _MAY_BE_NONE)
+        for number in NUMBERS:
+            _check(number, number.name, getattr(self, number.name))
         if self.max_tokens == 0 and self.prompt_logprobs is None:
             raise ConfigError("max_tokens is 0: that is for prompt_logprobs only; give 1 or more")
         if not isinstance(self.ignore_eos, bool):
@@ -84,52 +83,19 @@ class SamplingParams:
         return cls(**{**{name: getattr(defaults, name) for name in own}, **asked})
 
 
-_RANGES = {
-    "temperature": (0.0, 2.0),  # beyond that it is noise; OpenAI's API has the same
-    "top_p": (0.0, 1.0),
-    "min_p": (0.0, 1.0),
-    "repetition_penalty": (0.01, 100.0),
-    "presence_penalty": (-2.0, 2.0),
-    "frequency_penalty": (-2.0, 2.0),
-}
-_INT_RANGES = {
-    "top_k": (0, 2**31 - 1),
-    "seed": (0, 2**64 - 1),
-    "max_tokens": (0, 2**31 - 1),
-    "logprobs": (0, 1000),
-    "prompt_logprobs": (0, 1000),
-}
-_MAY_BE_NONE = ("seed", "logprobs", "prompt_logprobs")
 _FROM_MODEL = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_tokens")
 _MODEL_NAMES = {"max_tokens": "max_new_tokens"}
 
 
 def range_of(name: str) -> str | None:
     """What a field that is a number may be, for documents; None for the other fields."""
-    if name in _RANGES:
-        return _numbers(*_RANGES[name])
-    return _whole_numbers(*_INT_RANGES[name]) if name in _INT_RANGES else None
+    number = NUMBER_BY_NAME.get(name)
+    return None if number is None else number.form
 
 
-def _numbers(low: float, high: float) -> str:
-    return f"a number from {low:g} to {high:g}"
-
-
-def _whole_numbers(least: int, most: int) -> str:
-    return f"a whole number from {least} to {most}"
-
-
-def _check_number(name: str, value: object, low: float, high: float) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not low <= value <= high:  # type: ignore[operator]
-        raise ConfigError(f"{name} is {value!r}; {_numbers(low, high)} expected")
-
-
-def _check_int(name: str, value: object, least: int, most: int, *, none: bool) -> None:
-    if value is None and none:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"{name} is {value!r}; {_whole_numbers(least, most)} expected")
+def _check(number: SamplingNumber, name: str, value: object) -> None:
+    if not number.allows(value):
+        raise ConfigError(f"{name} is {value!r}; {number.form} expected")
 
 
 def _checked_stop(stop: object) -> tuple[str, ...]:
@@ -143,6 +109,6 @@ def _checked_bias(bias: object) -> dict[int, float]:
     if not isinstance(bias, Mapping):
         raise ConfigError(f"logit_bias is {bias!r}; a mapping of token ids to numbers expected")
     for token, value in bias.items():
-        _check_int("a token id of logit_bias", token, 0, 2**31 - 1, none=False)
-        _check_number(f"logit_bias of token {token}", value, -100.0, 100.0)
+        _check(TOKEN_ID, "a token id of logit_bias", token)
+        _check(BIAS, f"logit_bias of token {token}", value)
     return dict(bias)

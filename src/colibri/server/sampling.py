@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from colibri.config.sampling import NUMBER_BY_NAME
 from colibri.errors import ColibriError, GrammarError
 from colibri.server.errors import as_api_error, bad_request
 from colibri.server.places import without_places
@@ -35,16 +36,9 @@ _FIELD = re.compile(r"\w+")
 _MOST_TOKENS = 2**31 - 1
 _LONGEST_NOTICE = 2000  # characters: a header has bounds, the names of tools in it have none
 _LEAST_DEFAULT = 256  # tokens of an answer for which nobody set a limit
-_SAME = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "logit_bias",
-    "ignore_eos",
+# Fields of a request that mean what SamplingParams means by them.
+_SAME = sorted(
+    {*Sampling.__struct_fields__} & {*NUMBER_BY_NAME, "logit_bias", "ignore_eos"} - {"seed"}
 )
 
 

@@ -4,12 +4,25 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-Temperature = Annotated[float, Meta(ge=0, le=2)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Penalty = Annotated[float, Meta(ge=-2, le=2)]
+from colibri.config.sampling import BIAS, NUMBER_BY_NAME, TOKEN_ID, SamplingNumber
+
+
+def _within(number: SamplingNumber) -> Meta:
+    return Meta(ge=number.low, le=number.high)
+
+
+def _named(name: str) -> Meta:
+    return _within(NUMBER_BY_NAME[name])
+
+
+Temperature = Annotated[float, _named("temperature")]
+TopK = Annotated[int, _named("top_k")]
+Share = Annotated[float, _named("top_p")]
+Penalty = Annotated[float, _named("presence_penalty")]
 Tokens = Annotated[int, Meta(ge=1)]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Bias = Annotated[float, Meta(ge=-100, le=100)]
+Bias = Annotated[float, _within(BIAS)]
+TokenId = Annotated[int, _within(TOKEN_ID)]
 StopText = Annotated[str, Meta(min_length=1)]
 Stop = StopText | Annotated[list[StopText], Meta(max_length=16)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -41,16 +54,16 @@ class Sampling(Input, frozen=True, kw_only=True):
     top_p: Share | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    logit_bias: dict[Annotated[int, Meta(ge=0, le=2**31 - 1)], Bias] | None = None
+    logit_bias: dict[TokenId, Bias] | None = None
     seed: Seed | None = None
     stop: Stop | None = None
     n: Annotated[int, Meta(ge=1, le=16)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     # Of other local servers.
-    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    top_k: TopK | None = None
     min_p: Share | None = None
-    repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] | None = None
+    repetition_penalty: Annotated[float, _named("repetition_penalty")] | None = None
     ignore_eos: bool | None = None
     # Say who asks, and change nothing of an answer.
     user: str | None = None

@@ -11,6 +11,7 @@ from colibri.server.structs.base import (
     StopText,
     Tokens,
     ToolName,
+    TopK,
     Unsupported,
 )
 
@@ -131,7 +132,7 @@ class MessageBody(CountBody, frozen=True, kw_only=True):
     max_tokens: Tokens
     temperature: Share | None = None
     top_p: Share | None = None
-    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    top_k: TopK | None = None
     stop_sequences: Annotated[list[StopText], Meta(max_length=16)] | None = None
     stream: bool | None = None
     metadata: Metadata | None = None
