@@ -18,7 +18,7 @@ from pathlib import Path
 from colibri import errors
 from colibri.cli.errors import exit_code_of
 from colibri.sampling.params import range_of
-from colibri.server.errors import status_of
+from colibri.server.http.errors import status_of
 
 # What LLM has for measuring and for the commands; it may change with them.
 INNER = (

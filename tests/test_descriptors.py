@@ -12,7 +12,7 @@ import pytest
 from server_kit import raw_request
 
 import golden
-from colibri.server.crowd import ACCEPTED_AT_ONCE
+from colibri.server.http.crowd import ACCEPTED_AT_ONCE
 from scripts import fp8
 
 RUN = """

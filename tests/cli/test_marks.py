@@ -11,7 +11,7 @@ import pytest
 from colibri import Structure
 from colibri.config import EngineConfig
 from colibri.errors import ColibriError
-from colibri.server.body import decode
+from colibri.server.http.body import decode
 
 SCHEMA = '{"type": "object"}'
 

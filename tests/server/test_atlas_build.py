@@ -17,7 +17,7 @@ from server_kit import Running, events, serving, slow_down
 from colibri import LLM, SamplingParams
 from colibri.lab.atlas.file import NAME, read_atlas
 from colibri.llm import embedded_model
-from colibri.server import atlas
+from colibri.server.colibri import atlas
 
 BUILD = "/v1/colibri/atlas/build"
 NAMES = ("law", "music", "code", "food")

@@ -14,7 +14,7 @@ import pytest
 from server_kit import Running, raw_request, raw_response, serving
 
 from colibri import LLM
-from colibri.server.crowd import SPARE_CONNECTIONS, Room
+from colibri.server.http.crowd import SPARE_CONNECTIONS, Room
 
 MOST = 6
 ASKED = b'{"prompt": "A cat", "max_tokens": 1}'

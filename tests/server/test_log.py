@@ -16,10 +16,10 @@ from server_kit import events, serving
 from test_never_ignored import FULL, LEAST
 
 from colibri import LLM
-from colibri.server.errors import as_api_error
-from colibri.server.structs.chat import ChatBody
-from colibri.server.structs.completions import CompletionBody
-from colibri.server.structs.score import ScoreBody
+from colibri.server.colibri.structs import ScoreBody
+from colibri.server.http.errors import as_api_error
+from colibri.server.openai.structs.chat import ChatBody
+from colibri.server.openai.structs.completions import CompletionBody
 
 CANARY = "xyzzy"
 

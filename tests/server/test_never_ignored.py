@@ -18,13 +18,13 @@ from openai.types.completion_create_params import CompletionCreateParamsBase as 
 from server_kit import Scripted, said, serving
 
 from colibri import LLM
-from colibri.server.body import decode
-from colibri.server.errors import ApiError
+from colibri.server.anthropic.structs import MessageBody
+from colibri.server.http.body import decode
+from colibri.server.http.errors import ApiError
+from colibri.server.openai.structs.chat import ChatBody
+from colibri.server.openai.structs.completions import CompletionBody
 from colibri.server.openapi import POSTS
 from colibri.server.structs.base import Input
-from colibri.server.structs.chat import ChatBody
-from colibri.server.structs.completions import CompletionBody
-from colibri.server.structs.messages import MessageBody
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 LEAST: dict[str, dict[str, Any]] = {

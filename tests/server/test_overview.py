@@ -8,7 +8,7 @@ from server_kit import Running, Scripted, serving
 
 from colibri import LLM
 from colibri.planner.forecast import Rates
-from colibri.server import overview
+from colibri.server.colibri import overview
 
 
 def test_facts(http: httpx2.Client, llm: LLM) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from colibri.server.places import places, without_places
+from colibri.server.http.places import places, without_places
 from colibri.server.sampling import notice_of
 
 FOLDERS = ("/home/ann/my models/demo", "/home/ann", "/tmp")

@@ -12,7 +12,7 @@ from server_kit import serving
 
 from colibri import LLM
 from colibri.errors import ConfigError
-from colibri.server.errors import ApiError
+from colibri.server.http.errors import ApiError
 from colibri.server.sampling import blaming
 
 CHAT, TEXT, SCORE = "/v1/chat/completions", "/v1/completions", "/v1/score"

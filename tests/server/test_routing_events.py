@@ -17,9 +17,9 @@ from server_kit import Running, serving
 
 from colibri import LLM
 from colibri.config import EngineConfig
-from colibri.server.firing import KEPT_STEPS, ExpertMap, Fired, Firings
-from colibri.server.profile import SampledClock
-from colibri.server.routing import HEAT_STEPS, heat_bytes
+from colibri.server.colibri.routing import HEAT_STEPS, heat_bytes
+from colibri.server.watch.firing import KEPT_STEPS, ExpertMap, Fired, Firings
+from colibri.server.watch.profile import SampledClock
 
 BODY = {"prompt": "A cat and a dog", "max_tokens": 12, "ignore_eos": True, "temperature": 0}
 
@@ -167,7 +167,7 @@ def test_nothing_is_noted_while_nobody_watches(
     until = time.monotonic() + 60  # who has left is noticed with the next keep-alive
     while watching.service.firings._watchers and time.monotonic() < until:
         time.sleep(0.02)
-    monkeypatch.setattr("colibri.server.firing.LINGER_SECONDS", -1.0)
+    monkeypatch.setattr("colibri.server.watch.firing.LINGER_SECONDS", -1.0)
     ask(watching)
     experts = watching.service.llm.experts
     assert experts._note is experts._own_note

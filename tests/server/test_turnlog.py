@@ -13,8 +13,8 @@ from server_kit import Running, serving
 from colibri import LLM
 from colibri.config import EngineConfig
 from colibri.lab.counters import Counters
-from colibri.server.profile import SampledClock
-from colibri.server.turnlog import KEPT, TURN_PHASES, Part, TurnLog
+from colibri.server.watch.profile import SampledClock
+from colibri.server.watch.turnlog import KEPT, TURN_PHASES, Part, TurnLog
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_a_question_and_its_answer_are_a_turn(streamed: Running) -> None:
 
 def test_a_rest_ends_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr("colibri.server.turnlog.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("colibri.server.watch.turnlog.time.perf_counter", lambda: clock[0])
     log = TurnLog()
     numbers = []
     for prefill, wait in [(True, 0), (True, 0.5), (False, 0.5), (False, 2), (True, 2), (True, 0.5)]:

@@ -11,7 +11,7 @@ from server_kit import Running, serving
 from colibri import LLM
 from colibri.config import EngineConfig
 from colibri.server.app import ROUTES
-from colibri.server.profile import SampledClock
+from colibri.server.watch.profile import SampledClock
 
 
 def metrics(http: httpx2.Client) -> dict[str, float]:

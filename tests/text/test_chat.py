@@ -284,7 +284,7 @@ def test_a_message_that_is_none_is_named(message: Any, field: str, says: str) ->
 
 
 def test_the_server_takes_the_same_roles() -> None:
-    from colibri.server.structs.chat import Message
+    from colibri.server.openai.structs.chat import Message
     from colibri.text.template import ROLES
 
     assert {kind.__struct_config__.tag for kind in get_args(Message)} == set(ROLES)

@@ -18,7 +18,7 @@ from colibri.config import EngineConfig
 from colibri.experts.base import ExpertStats
 from colibri.experts.usage.counts import Counts
 from colibri.experts.usage.recency import Recency
-from colibri.server.profile import SampledClock
+from colibri.server.watch.profile import SampledClock
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -16,7 +16,7 @@ from web_kit import PHONE, Watched, accessibility, dressed, needs_browser, too_s
 from colibri import LLM, SamplingParams
 from colibri.lab.atlas.file import NAME
 from colibri.llm import embedded_model
-from colibri.server import atlas
+from colibri.server.colibri import atlas
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -14,7 +14,7 @@ from server_kit import Running
 from web_kit import Watched, needs_browser, watched
 
 from colibri.planner.forecast import Rates
-from colibri.server import overview
+from colibri.server.colibri import overview
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,20 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from colibri.server import (
-    atlas,
-    chat,
-    colibri,
-    completions,
-    health,
-    messages,
-    models,
-    openapi,
-    overview,
-    routing,
-    score,
-)
+from colibri.server import health, openapi
+from colibri.server.anthropic import messages
+from colibri.server.colibri import atlas, overview, routing, score
+from colibri.server.colibri import state as colibri
 from colibri.server.guard import LIVENESS, STOP, Guard
+from colibri.server.openai import chat, completions, models
 from colibri.server.page import STATIC, Page
 from colibri.server.service import Service
 

@@ -16,12 +16,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from colibri.server import log
-from colibri.server.crowd import check_crowd
-from colibri.server.errors import ApiError, as_api_error
+from colibri.server.http.crowd import check_crowd
+from colibri.server.http.errors import ApiError, as_api_error
+from colibri.server.http.stream import ClientGone
 from colibri.server.log import Record
 from colibri.server.page import is_page
 from colibri.server.service import Service
-from colibri.server.stream import ClientGone
 
 logger = logging.getLogger("colibri.server")
 

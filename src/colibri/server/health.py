@@ -7,10 +7,10 @@ import hmac
 from starlette.requests import Request
 from starlette.responses import Response
 
-from colibri.server.errors import ApiError
-from colibri.server.reply import Json
+from colibri.server.http.errors import ApiError
+from colibri.server.http.reply import Json
 from colibri.server.service import Service
-from colibri.server.snapshot import snapshot
+from colibri.server.watch.snapshot import snapshot
 
 
 async def live(_request: Request, service: Service) -> Response:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from colibri.words import count
 
 if TYPE_CHECKING:
-    from colibri.server.errors import ApiError
+    from colibri.server.http.errors import ApiError
     from colibri.server.pieces import Whole
 
 logger = logging.getLogger("colibri.server")

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri import __version__
+from colibri.server.anthropic.structs import CountBody, MessageBody, TokenCount, WrittenMessage
+from colibri.server.colibri.structs import ScoreAnswers, ScoreBody, ScoreChoice, ScoreSchema
+from colibri.server.openai.structs.chat import ChatBody, ChatCompletion
+from colibri.server.openai.structs.completions import CompletionBody, TextCompletion
+from colibri.server.openai.structs.models import Model, Models
 from colibri.server.service import Service
-from colibri.server.structs.chat import ChatBody, ChatCompletion
-from colibri.server.structs.completions import CompletionBody, TextCompletion
-from colibri.server.structs.messages import CountBody, MessageBody, TokenCount, WrittenMessage
-from colibri.server.structs.models import Model, Models
-from colibri.server.structs.score import ScoreAnswers, ScoreBody, ScoreChoice, ScoreSchema
 
 REF = "#/components/schemas/{name}"
 

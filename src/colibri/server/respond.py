@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.engine.request import PrefillProgress
-from colibri.server.errors import ApiError, as_api_error
+from colibri.server.http.errors import ApiError, as_api_error
+from colibri.server.http.reply import Json
+from colibri.server.http.stream import EventStream, comment, unless_gone
 from colibri.server.live import Exchange, Inbox
 from colibri.server.log import Record
 from colibri.server.pieces import Piece, PieceReader, Whole
-from colibri.server.reply import Json
 from colibri.server.service import Service
-from colibri.server.stream import EventStream, comment, unless_gone
 
 if TYPE_CHECKING:
     from colibri.answer import Answer

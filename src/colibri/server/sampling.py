@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from colibri.config.sampling import NUMBER_BY_NAME
 from colibri.errors import ColibriError, GrammarError
-from colibri.server.errors import as_api_error, bad_request
-from colibri.server.places import without_places
+from colibri.server.http.errors import as_api_error, bad_request
+from colibri.server.http.places import without_places
 from colibri.server.service import Service
 from colibri.server.structs.base import CachedTokens, Sampling, Usage, WrittenTokens
 from colibri.server.structs.formats import (

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colibri.config import ServerConfig
 from colibri.planner.forecast import Rates
-from colibri.server.crowd import Room
-from colibri.server.errors import ApiError
-from colibri.server.firing import Firings
+from colibri.server.http.crowd import Room
+from colibri.server.http.errors import ApiError
+from colibri.server.http.places import places
 from colibri.server.live import Asked, Exchange, Inbox
 from colibri.server.metrics import Metrics
-from colibri.server.places import places
-from colibri.server.profile import SampledClock
+from colibri.server.watch.firing import Firings
+from colibri.server.watch.profile import SampledClock
 
 if TYPE_CHECKING:
     from colibri.llm import LLM

@@ -18,7 +18,7 @@ from colibri.container.layerexperts import main_layers
 from colibri.errors import ConfigError
 from colibri.planner.descriptors import left_for_connections, left_while_loading
 from colibri.server.app import Application
-from colibri.server.protocol import uvicorn_config
+from colibri.server.http.protocol import uvicorn_config
 from colibri.server.service import Service
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from colibri.server.structs.chat import AssistantMessage, Call, Content, Message, ToolMessage
+from colibri.server.openai.structs.chat import AssistantMessage, Call, Content, Message, ToolMessage
 
 
 def as_template_takes(message: Message) -> dict[str, Any]:

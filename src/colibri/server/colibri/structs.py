@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from colibri.server.openai.structs.chat import Message
 from colibri.server.structs.base import Input, Output
-from colibri.server.structs.chat import Message
 
 Option = Annotated[str, Meta(min_length=1)]
 Options = Annotated[list[Option], Meta(min_length=2, max_length=64)]

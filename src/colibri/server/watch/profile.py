@@ -7,8 +7,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from colibri.lab.clock import StepClock, StepRecord, by_phase
-from colibri.server.firing import Firings
-from colibri.server.turnlog import TURN_PHASES, TurnLog
+from colibri.server.watch.firing import Firings
+from colibri.server.watch.turnlog import TURN_PHASES, TurnLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from colibri.config import ServerConfig
-from colibri.server.choices import choices
-from colibri.server.errors import ApiError, bad_request
+from colibri.server.http.choices import choices
+from colibri.server.http.errors import ApiError, bad_request
 from colibri.words import either
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from typing import Any, cast
 import h11
 from uvicorn.config import Config
 
-from colibri.server.crowd import ACCEPTED_AT_ONCE, Room
-from colibri.server.errors import ApiError
-from colibri.server.halfopen import HalfOpenProtocol
+from colibri.server.http.crowd import ACCEPTED_AT_ONCE, Room
+from colibri.server.http.errors import ApiError
+from colibri.server.http.halfopen import HalfOpenProtocol
 
 
 def protocol_class(head_seconds: float, room: Room) -> type[asyncio.Protocol]:

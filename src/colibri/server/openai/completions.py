@@ -12,9 +12,17 @@ from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
-from colibri.server import stream
-from colibri.server.body import read
-from colibri.server.errors import ApiError, bad_request
+from colibri.server.http import stream
+from colibri.server.http.body import read
+from colibri.server.http.errors import ApiError, bad_request
+from colibri.server.openai.structs.completions import (
+    MOST_PROMPTS,
+    CompletionBody,
+    TextChoice,
+    TextCompletion,
+    TextLogprobs,
+)
+from colibri.server.openai.tokens import TextLogprobsWriter, TokenNames, joined
 from colibri.server.pieces import Piece, Whole
 from colibri.server.respond import Turn, respond
 from colibri.server.sampling import (
@@ -27,14 +35,6 @@ from colibri.server.sampling import (
     usage_of,
 )
 from colibri.server.service import Service
-from colibri.server.structs.completions import (
-    MOST_PROMPTS,
-    CompletionBody,
-    TextChoice,
-    TextCompletion,
-    TextLogprobs,
-)
-from colibri.server.tokens import TextLogprobsWriter, TokenNames, joined
 
 if TYPE_CHECKING:
     from colibri.answer import Answer

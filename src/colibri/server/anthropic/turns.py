@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from colibri.server.structs.messages import (
+from colibri.server.anthropic.structs import (
     AnyTool,
     AssistantTurn,
     CountBody,

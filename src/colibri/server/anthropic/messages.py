@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from colibri.server import stream
-from colibri.server.body import read
-from colibri.server.errors import ApiError, bad_request
-from colibri.server.pieces import Piece, Whole
-from colibri.server.reply import Json
-from colibri.server.respond import Turn, respond
-from colibri.server.sampling import blaming, notice_of, with_fields
-from colibri.server.service import Service
-from colibri.server.structs.messages import (
+from colibri.server.anthropic.structs import (
     Block,
     CountBody,
     MessageBody,
@@ -31,7 +23,15 @@ from colibri.server.structs.messages import (
     WrittenThinking,
     WrittenToolUse,
 )
-from colibri.server.turns import chat_messages, chat_options
+from colibri.server.anthropic.turns import chat_messages, chat_options
+from colibri.server.http import stream
+from colibri.server.http.body import read
+from colibri.server.http.errors import ApiError, bad_request
+from colibri.server.http.reply import Json
+from colibri.server.pieces import Piece, Whole
+from colibri.server.respond import Turn, respond
+from colibri.server.sampling import blaming, notice_of, with_fields
+from colibri.server.service import Service
 from colibri.text.parts import ToolCall
 
 if TYPE_CHECKING:

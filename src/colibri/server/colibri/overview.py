@@ -21,8 +21,8 @@ from colibri.hardware.storage import storage_of
 from colibri.kernels import cpu
 from colibri.planner.forecast import Rates
 from colibri.planner.outcome import Row, Run, outcome
-from colibri.server.errors import ApiError
-from colibri.server.reply import Json
+from colibri.server.http.errors import ApiError
+from colibri.server.http.reply import Json
 from colibri.server.service import Service
 
 if TYPE_CHECKING:

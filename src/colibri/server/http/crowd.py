@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from starlette.types import Receive, Scope
 
-from colibri.server.errors import ApiError
+from colibri.server.http.errors import ApiError
 from colibri.words import count_are
 
 # Beyond the most connections, in which requests are refused with a word; more are dropped. A

@@ -12,16 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.engine.request import PrefillProgress
-from colibri.server.body import read
-from colibri.server.chatmessages import as_template_takes
-from colibri.server.errors import bad_request
-from colibri.server.live import Exchange
-from colibri.server.log import Record
-from colibri.server.reply import Json
-from colibri.server.sampling import blaming
-from colibri.server.service import Service
-from colibri.server.stream import unless_gone
-from colibri.server.structs.score import (
+from colibri.server.colibri.structs import (
     Answered,
     FieldScore,
     Normalize,
@@ -32,6 +23,15 @@ from colibri.server.structs.score import (
     ScoreSchema,
     ScoreUsage,
 )
+from colibri.server.http.body import read
+from colibri.server.http.errors import bad_request
+from colibri.server.http.reply import Json
+from colibri.server.http.stream import unless_gone
+from colibri.server.live import Exchange
+from colibri.server.log import Record
+from colibri.server.openai.messages import as_template_takes
+from colibri.server.sampling import blaming
+from colibri.server.service import Service
 
 if TYPE_CHECKING:
     from colibri.llm.scores import Scores

@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from colibri.server.structs.chat import Logprobs, TokenLogprob, TopLogprob
-from colibri.server.structs.completions import TextLogprobs
+from colibri.server.openai.structs.chat import Logprobs, TokenLogprob, TopLogprob
+from colibri.server.openai.structs.completions import TextLogprobs
 
 if TYPE_CHECKING:
     from colibri.answer import TokenLogprob as Entry

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from colibri.llm.files import is_embedded
-from colibri.server.reply import Json
+from colibri.server.http.reply import Json
+from colibri.server.openai.structs.models import Capabilities, Model, Models
 from colibri.server.service import Service
-from colibri.server.structs.models import Capabilities, Model, Models
 
 if TYPE_CHECKING:
     from colibri.llm import LLM

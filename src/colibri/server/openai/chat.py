@@ -12,24 +12,11 @@ from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
-from colibri.server import stream
-from colibri.server.body import read
-from colibri.server.chatmessages import as_template_takes, says_anything
-from colibri.server.errors import ApiError, bad_request
-from colibri.server.pieces import Piece, Whole
-from colibri.server.respond import Turn, respond
-from colibri.server.sampling import (
-    blaming,
-    check_openai,
-    choices_of,
-    default_max_tokens,
-    notice_of,
-    params_of,
-    structure_of,
-    usage_of,
-)
-from colibri.server.service import Service
-from colibri.server.structs.chat import (
+from colibri.server.http import stream
+from colibri.server.http.body import read
+from colibri.server.http.errors import ApiError, bad_request
+from colibri.server.openai.messages import as_template_takes, says_anything
+from colibri.server.openai.structs.chat import (
     AssistantMessage,
     ChatBody,
     ChatChunk,
@@ -43,7 +30,20 @@ from colibri.server.structs.chat import (
     WrittenFunction,
     WrittenMessage,
 )
-from colibri.server.tokens import TokenNames, chat_logprobs
+from colibri.server.openai.tokens import TokenNames, chat_logprobs
+from colibri.server.pieces import Piece, Whole
+from colibri.server.respond import Turn, respond
+from colibri.server.sampling import (
+    blaming,
+    check_openai,
+    choices_of,
+    default_max_tokens,
+    notice_of,
+    params_of,
+    structure_of,
+    usage_of,
+)
+from colibri.server.service import Service
 
 if TYPE_CHECKING:
     from colibri.answer import Answer, TokenLogprob

@@ -11,13 +11,13 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from colibri.server import stream
-from colibri.server.errors import ApiError
-from colibri.server.places import without_places
-from colibri.server.reply import Json
+from colibri.server.http import stream
+from colibri.server.http.errors import ApiError
+from colibri.server.http.places import without_places
+from colibri.server.http.reply import Json
+from colibri.server.http.stream import EventStream
 from colibri.server.service import Service
-from colibri.server.snapshot import counters, snapshot
-from colibri.server.stream import EventStream
+from colibri.server.watch.snapshot import counters, snapshot
 
 EVERY_SECONDS = 1.0  # between two events
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from colibri.server import stream
-from colibri.server.firing import ExpertMap, Fired
+from colibri.server.http import stream
+from colibri.server.http.stream import EventStream
 from colibri.server.service import Service
-from colibri.server.stream import EventStream
+from colibri.server.watch.firing import ExpertMap, Fired
 
 if TYPE_CHECKING:
     from colibri.llm import LLM

@@ -20,11 +20,11 @@ from colibri.experts.usage.file import Subject
 from colibri.lab.atlas.build import Build, obstacle
 from colibri.lab.atlas.file import default_path, find_atlas, prepare, read_atlas, write_atlas
 from colibri.lab.atlas.topics import own_prompts, read_topics
-from colibri.server import stream
 from colibri.server.cached import Cached
-from colibri.server.errors import ApiError, as_api_error
+from colibri.server.http import stream
+from colibri.server.http.errors import ApiError, as_api_error
+from colibri.server.http.stream import EventStream
 from colibri.server.service import Service
-from colibri.server.stream import EventStream
 
 if TYPE_CHECKING:
     from colibri.llm import LLM

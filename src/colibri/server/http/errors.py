@@ -11,7 +11,7 @@ from colibri import errors
 from colibri.container.jsonfile import encode_json
 from colibri.errors import ColibriError
 from colibri.server import log
-from colibri.server.places import without_places
+from colibri.server.http.places import without_places
 
 # Fields whose keys are texts of the client's.
 _MAPS = ("chat_template_kwargs", "logit_bias", "metadata", "schema")

@@ -1,0 +1,1 @@
+"""What only colibri serves: closed questions, plan, experts, atlas, and where time goes."""

@@ -1,0 +1,1 @@
+"""What crosses the wire of OpenAI's API, a struct an object."""

@@ -1,0 +1,1 @@
+"""What is noted of a model that serves, for whoever watches."""
