@@ -1,15 +1,22 @@
 """Models in the cache of Hugging Face's hub, as its tools lay them out."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 import golden
 from colibri.cli import app
-from colibri.container.hubcache import HubModel, hub_folder, hub_id, hub_models, located
+from colibri.container.hubcache import (
+    HubModel,
+    hub_folder,
+    hub_id,
+    hub_models,
+    located,
+    model_name,
+)
 from colibri.errors import ContainerError
 from colibri.llm import LLM
-from colibri.server.service import name_of
 
 COMMIT = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
 
@@ -55,8 +62,8 @@ def test_every_name_of_a_cached_model_is_its_snapshot(hub: Path) -> None:
         assert located(str(name), environ(hub)) == snapshot
     assert hub_id(snapshot) == "allenai/OLMoE-tiny"
     assert hub_id(repository) is None
-    assert name_of("allenai/OLMoE-tiny") == "allenai/OLMoE-tiny"
-    assert name_of(str(snapshot)) == "allenai/OLMoE-tiny"
+    for named in ("allenai/OLMoE-tiny", str(snapshot)):
+        assert model_name(named, located(named, os.environ)) == "allenai/OLMoE-tiny"
     assert list(hub_models(environ(hub))) == [HubModel("allenai/OLMoE-tiny", snapshot)]
 
 
