@@ -13,7 +13,7 @@ import { isIn } from "./tree.js";
 /** open: it lies over the talk, where there is no room beside it. onLeave: without a choice. */
 export function List({ current, open, onPick, onLeave }) {
   const ref = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open) ref.current.querySelector("a").focus();
   }, [open]);
   const onKeyDown = (event) => open && deleting === null && renaming === null && event.key === "Escape" && onLeave();
